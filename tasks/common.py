@@ -1,0 +1,107 @@
+"""What every stage shares: params, logging, an MLflow run of its own under the pipeline's, and its figures.
+
+A stage module defines `run(stage: Stage)` and ends with `if __name__ == "__main__": stage_main("teach", run)`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import resource
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rlm_core.params import Params, ParamsError, load_params
+from tasks import tracking
+
+log = logging.getLogger("rlm.stage")
+
+CACHE = Path(".cache")
+"""Finished work that a resume takes up again; outside DVC's outs, which are deleted before a stage runs."""
+
+
+@dataclass
+class Stage:
+    """One run of one stage."""
+
+    name: str
+    params: Params
+    tracker: tracking.Tracker
+    metrics: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def cache(self) -> Path:
+        """This stage's folder for resumable state."""
+        path = CACHE / self.name
+        path.mkdir(parents=True, exist_ok=True)
+        return path
+
+    def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
+        """Send figures to MLflow; those without a step are also summed up in the stage's last log line."""
+        self.tracker.log_metrics(metrics, step=step)
+        if step is None:
+            self.metrics.update(metrics)
+
+    def log_artifact(self, path: Path | str) -> None:
+        """Attach a file or a folder to the stage's MLflow run."""
+        self.tracker.log_artifact(Path(path))
+
+
+def stage_main(name: str, run: Callable[[Stage], None]) -> None:
+    """Entry point of `python -m tasks.NAME`: exit 0; 2 with one clear message for a person's mistake; else a traceback."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname).1s %(message)s", datefmt="%H:%M:%S")
+    for noisy in ("httpx", "httpcore", "alembic", "urllib3", "pdfminer", "RapidOCR"):
+        logging.getLogger(noisy).setLevel(logging.WARNING)
+    try:
+        with open_stage(name) as stage:
+            run(stage)
+    except (ParamsError, StageError) as error:
+        log.error("%s: %s", name, error)
+        raise SystemExit(2) from None
+
+
+class StageError(RuntimeError):
+    """A stage cannot go on for a reason that a person can mend; the message says what, where and what to do."""
+
+
+@contextlib.contextmanager
+def open_stage(name: str, params: Params | None = None) -> Iterator[Stage]:
+    """Load params, open the stage's MLflow run, and log seconds and peak memory at the end, also on failure."""
+    params = params or load_params()
+    start = time.monotonic()
+    with tracking.stage_run(name, params) as tracker:
+        stage = Stage(name, params, tracker)
+        try:
+            yield stage
+        finally:
+            seconds = time.monotonic() - start
+            stage.log_metrics({"stage_seconds": seconds, "peak_memory_mb": peak_memory_mb()})
+            figures = ", ".join(f"{k} {v:.4g}" for k, v in stage.metrics.items())
+            log.info("%s: ended; %s", name, figures)
+
+
+def peak_memory_mb() -> float:
+    """Largest resident set of this process or of one waited-for child, in MiB."""
+    kinds = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    return max(resource.getrusage(kind).ru_maxrss for kind in kinds) / 1024
+
+
+def worker_count(workers: int) -> int:
+    """0 means the cores this process may use."""
+    return workers or len(os.sched_getaffinity(0))
+
+
+def require(path: Path, made_by: str) -> Path:
+    """`path`, or a `StageError` that names the stage which makes it."""
+    if not path.exists():
+        raise StageError(f"{path} is missing; stage '{made_by}' makes it: dvc repro {made_by}")
+    return path
+
+
+def dump(params: Any) -> dict[str, Any]:
+    """A params section as plain data, for provenance and cache keys."""
+    return dict(params.model_dump(mode="json"))

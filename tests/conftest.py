@@ -1,0 +1,27 @@
+"""Fixtures that all tests share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+SHARED = Path(__file__).resolve().parents[2] / "shared"
+
+
+@pytest.fixture(scope="session")
+def shared_corpus() -> Path:
+    """The folder of 25 real papers beside the checkout; the test is skipped where it is absent."""
+    folder = SHARED / "corpus"
+    if not folder.is_dir():
+        pytest.skip("the corpus of real papers (../shared/corpus) is not beside this checkout")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def shared_eval() -> Path:
+    """The folder of evaluation sets beside the checkout; the test is skipped where it is absent."""
+    folder = SHARED / "eval"
+    if not folder.is_dir():
+        pytest.skip("the evaluation sets (../shared/eval) are not beside this checkout")
+    return folder
