@@ -1,0 +1,78 @@
+"""Rollout trees arrive in MLflow as nested spans with the judge's scores."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rlm_core.params import MlflowParams, Params
+from rlm_core.records import Judgement, Rollout, Turn
+from tasks import tracking
+from tasks.traces import log_rollouts
+
+
+def make_tree(name: str) -> Rollout:
+    child = Rollout(
+        f"{name}.0", parent_id=name, depth=1, parent_turn=0, turns=(Turn("c", model_seconds=2.0),), answer=["x"]
+    )
+    turns = (Turn("a", "seen", model_seconds=1.0, repl_seconds=0.5), Turn("b", model_seconds=1.0))
+    return Rollout(name, question="where?", query_id="q", turns=turns, children=(child,), answer=["x"])
+
+
+@pytest.fixture(scope="module")
+def params(tmp_path_factory: pytest.TempPathFactory) -> Params:
+    store = tmp_path_factory.mktemp("mlflow") / "mlflow.db"
+    return Params(mlflow=MlflowParams(tracking_uri=f"sqlite:///{store}"))
+
+
+def test_a_tree_becomes_nested_spans_with_feedback(
+    params: Params, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import mlflow
+
+    monkeypatch.chdir(tmp_path)
+    judgement = Judgement(precision=8, recall=4, reward=0.6, rationale="half of it", judge="lexical")
+    with tracking.stage_run("evaluate", params) as tracker:
+        trees = [make_tree(f"q.{i}") for i in range(3)]
+        ids = log_rollouts(tracker, trees, [judgement, None, judgement], step=7, limit=2)
+    assert len(ids) == 2
+
+    trace = mlflow.get_trace(ids[0])
+    names = sorted(s.name for s in trace.data.spans)
+    assert names == ["child q.0.0", "rollout q.0", "turn 1", "turn 1", "turn 2"]  # the child has a turn of its own
+    spans = {s.name: s for s in trace.data.spans}
+    child = spans["child q.0.0"]
+    by_id = {s.span_id: s for s in trace.data.spans}
+    assert by_id[child.parent_id].name == "turn 1"
+    # turns 1 + 0.5 + the child's 2, then 1
+    root = spans["rollout q.0"]
+    assert (root.end_time_ns - root.start_time_ns) / 1e9 == pytest.approx(4.5, abs=1e-3)
+    assert trace.info.tags["step"] == "7"
+    scores = {a.name: a.feedback.value for a in trace.info.assessments}
+    assert scores == {"reward": 0.6, "precision": 8, "recall": 4}
+    assert mlflow.get_trace(ids[1]).info.assessments == []  # an unjudged tree has no score, not a zero
+
+    runs = mlflow.search_traces(locations=[tracker.experiment_id], run_id=tracker.run_id, return_type="list")
+    assert {t.info.trace_id for t in runs} == set(ids)
+
+
+def test_a_missing_judgement_is_refused(params: Params, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with tracking.stage_run("teach", params) as tracker, pytest.raises(ValueError, match="1 rollouts but 0 judgements"):
+        log_rollouts(tracker, [make_tree("q.0")], [])
+
+
+def test_a_failing_stage_marks_its_run_failed(params: Params, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from mlflow import MlflowClient
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DVC_STAGE", "teach")
+    with pytest.raises(RuntimeError, match="broken"), tracking.stage_run("teach", params) as tracker:
+        tracker.log_metrics({"loss": 0.5}, step=3)
+        raise RuntimeError("broken")
+    run = MlflowClient(tracking.tracking_uri(params)).get_run(tracker.run_id)
+    assert run.info.status == "FAILED"
+    assert run.data.metrics == {"loss": 0.5}
+    assert run.data.tags["dvc_stage"] == "teach"
+    assert run.data.params["grpo.lr"] == "5e-05"
