@@ -24,28 +24,16 @@ class Section(BaseModel):
 class PapersParams(Section):
     source: Literal["sample", "directory", "manifest"] = "sample"
     """Where papers come from: the project's own typeset library, a folder of PDFs, or a list of URLs with sha256."""
-    directory: Path | None = None
-    """For `directory`: the folder, searched recursively for *.pdf."""
-    manifest: Path | None = None
-    """For `manifest`: a .jsonl or .tsv file with url, sha256 and optional id, title, licence."""
+    directory: Path = Path("library")
+    """For `directory`: the folder, searched recursively for *.pdf. It must exist for every source: DVC watches it."""
+    manifest: Path = Path("library/manifest.jsonl")
+    """For `manifest`: a .jsonl or .tsv file with url, sha256 and optional id, title, licence. It must exist likewise."""
     sample_topics: int = Field(6, ge=3, le=6)
     """For `sample`: topics typeset, at least 3 so that train, val and test have one each."""
     sample_papers_per_topic: int = Field(4, ge=1, le=6)
     """For `sample`: papers a topic."""
     max_papers: int | None = Field(None, ge=1)
     """Take at most this many, in the order of their ids; null takes all."""
-
-    @model_validator(mode="after")
-    def _source_has_its_place(self) -> Self:
-        if self.source == "directory" and self.directory is None:
-            raise ValueError(
-                "papers.source is 'directory' but papers.directory is not set: name the folder with your PDFs"
-            )
-        if self.source == "manifest" and self.manifest is None:
-            raise ValueError(
-                "papers.source is 'manifest' but papers.manifest is not set: name the file with urls and sha256"
-            )
-        return self
 
 
 class ParseParams(Section):

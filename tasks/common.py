@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from rlm_core.params import Params, ParamsError, load_params
+from rlm_core.processes import die_with_parent
 from tasks import tracking
 
 log = logging.getLogger("rlm.stage")
@@ -54,6 +55,7 @@ class Stage:
 def stage_main(name: str, run: Callable[[Stage], None]) -> None:
     """Entry point of `python -m tasks.NAME`: exit 0; 2 with one clear message for a person's mistake; else a traceback."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname).1s %(message)s", datefmt="%H:%M:%S")
+    die_with_parent()  # DVC's death is the stage's: a killed flow leaves no orphan that holds a GPU
     for noisy in ("httpx", "httpcore", "alembic", "urllib3", "pdfminer", "RapidOCR"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
     try:

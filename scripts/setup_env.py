@@ -1,0 +1,103 @@
+"""Make `.venv/` from a lock: `python3 scripts/setup_env.py [cpu|gpu]`. Needs nothing but Python; a second call returns at once.
+
+Torch comes first and everything with `--no-deps`: the lock is complete, so nothing is resolved, and no dependency can
+pull in a build of torch for another device.
+"""
+
+import hashlib
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+VENV = ROOT / ".venv"
+STAMP = VENV / ".lock-sha256"
+TORCH_CPU_INDEX = "https://download.pytorch.org/whl/cpu"  # where the configured indexes have no +cpu build
+FREE_GIB = {"cpu": 8, "gpu": 25}
+
+
+def fail(message):
+    sys.exit("setup: " + message)
+
+
+def check_python():
+    if not (3, 11) <= sys.version_info[:2] <= (3, 13):
+        fail(
+            "this is Python {}.{} ({}); the locked packages need 3.11 to 3.13. "
+            "Name one: make setup PYTHON=python3.11".format(*sys.version_info[:2], sys.executable)
+        )
+
+
+def check_platform():
+    if platform.system() != "Linux":
+        fail("this is {}; the sandbox and vLLM need Linux (a container or WSL2 will do)".format(platform.system()))
+    machine = platform.machine()
+    if machine not in ("x86_64", "aarch64"):
+        fail("the processor is {}; vLLM and torch have builds for x86_64 and aarch64 only".format(machine))
+    cpuinfo = Path("/proc/cpuinfo")
+    if machine == "x86_64" and cpuinfo.exists() and "avx2" not in cpuinfo.read_text():
+        fail("this processor has no AVX2, which vLLM's CPU build needs; use a newer machine or the gpu lock")
+
+
+def check_disk(kind):
+    free = shutil.disk_usage(str(ROOT)).free / 2**30
+    if free < FREE_GIB[kind]:
+        fail(
+            "{:.1f} GiB are free under {}; the environment and its downloads need {}. "
+            "Free some space, or clone to a larger disk".format(free, ROOT, FREE_GIB[kind])
+        )
+
+
+def pip(*arguments):
+    command = [str(VENV / "bin" / "python"), "-m", "pip", "install", "--quiet", "--no-deps", "--disable-pip-version-check"]
+    environment = dict(os.environ, PIP_NO_INPUT="1")
+    return subprocess.run(command + list(arguments), env=environment, stderr=subprocess.PIPE, text=True)
+
+
+def must(result, what):
+    if result.returncode != 0:
+        fail("could not install {}; pip said:\n{}".format(what, result.stderr[-3000:]))
+
+
+def install(kind):
+    lock = ROOT / "requirements" / (kind + ".txt")
+    lines = [line.strip() for line in lock.read_text().splitlines() if line.strip() and not line.startswith("#")]
+    torch = [line for line in lines if line.startswith("torch==")]
+    rest = VENV / "rest.txt"
+    rest.write_text("\n".join(line for line in lines if line not in torch) + "\n")
+
+    print("setup: {} (once; about two minutes)".format(torch[0]), flush=True)
+    result = pip(*torch)
+    if result.returncode != 0 and "+cpu" in torch[0]:
+        result = pip("--index-url", TORCH_CPU_INDEX, *torch)
+    must(result, torch[0])
+    print("setup: {} more packages".format(len(lines) - 1), flush=True)
+    must(pip("-r", str(rest)), "the packages of {}".format(lock.relative_to(ROOT)))
+    rest.unlink()
+
+
+def main():
+    kind = sys.argv[1] if len(sys.argv) > 1 else "cpu"
+    if kind not in FREE_GIB:
+        fail("unknown environment {!r}; say cpu or gpu".format(kind))
+    lock = ROOT / "requirements" / (kind + ".txt")
+    digest = hashlib.sha256(lock.read_bytes() + (ROOT / "pyproject.toml").read_bytes()).hexdigest()
+    if STAMP.exists() and STAMP.read_text() == digest and (VENV / "bin" / "rlm-forge").exists():
+        return
+    check_python()
+    check_platform()
+    check_disk(kind)
+    STAMP.unlink(missing_ok=True)
+    if not (VENV / "bin" / "python").exists():
+        subprocess.run([sys.executable, "-m", "venv", str(VENV)], check=True)
+    install(kind)
+    must(pip("--no-build-isolation", "--editable", str(ROOT)), "the project itself")
+    STAMP.write_text(digest)
+    print("setup: done", flush=True)
+
+
+if __name__ == "__main__":
+    main()
