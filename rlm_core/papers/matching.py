@@ -14,9 +14,9 @@ from math import log
 from rlm_core.papers.textindex import TextIndex, tokens_of
 
 _STOP_TEXT = """
-a an and are as at be been but by can could did do does for from had has have how if in into is it its may more most no not of on or
-our such than that the their them then there these they this those through to under use used using via was we were what when where
-which while who whose why will with within would
+a an and are as at be been but by can could did do does for from had has have how if in into is it its may more most no
+not of on or our such than that the their them then there these they this those through to under use used using via was
+we were what when where which while who whose why will with within would
 """
 STOP_WORDS = frozenset(_STOP_TEXT.split())
 _SUFFIXES = re.compile(
