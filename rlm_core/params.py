@@ -234,6 +234,8 @@ class GrpoParams(Section):
     """`per_node`: children share one more unit of mass than the root; `constant`: every tree weighs 1."""
     token_aggregation: Literal["turn_mean", "node_mean", "constant"] = "turn_mean"
     """How the tokens of a node are averaged."""
+    token_normaliser: int = Field(160, ge=1)
+    """For `token_aggregation: constant`: a turn's token losses are summed and divided by this, whatever its length."""
     children: Literal["inherit", "no_division", "root_only"] = "inherit"
     """`inherit`: children get the tree's advantage, their loss divided by their number; the others are ablations."""
     packing: Literal["auto", "tree", "chain", "none"] = "auto"

@@ -79,12 +79,19 @@ def get_client(params: Params) -> tuple[MlflowClient, str]:
 
 @contextlib.contextmanager
 def stage_run(name: str, params: Params) -> Iterator[Tracker]:
-    """The MLflow run of one stage: RUNNING inside, then FINISHED, FAILED or KILLED. Nested when a parent is given."""
-    client, experiment_id = get_client(params)
-    tags = {"mlflow.runName": name, "stage": name, **_join_tags()}
+    """The MLflow run of one stage, nested under the pipeline's when there is one."""
+    tags = {"stage": name, **_join_tags()}
     if parent := os.environ.get("RLM_PARENT_RUN_ID"):
         tags["mlflow.parentRunId"] = parent
-    run = client.create_run(experiment_id, tags=tags)
+    with open_run(name, params, tags=tags) as tracker:
+        yield tracker
+
+
+@contextlib.contextmanager
+def open_run(name: str, params: Params, *, tags: Mapping[str, str]) -> Iterator[Tracker]:
+    """A run that is RUNNING inside the block, then FINISHED, FAILED or KILLED. All params are logged to it."""
+    client, experiment_id = get_client(params)
+    run = client.create_run(experiment_id, tags={"mlflow.runName": name, **tags})
     tracker = Tracker(client, run.info.run_id, experiment_id)
     tracker.log_params(flatten(params.model_dump(mode="json")))
     status = "FAILED"
@@ -116,7 +123,10 @@ def _join_tags() -> dict[str, str]:
     for variable in ("DVC_STAGE", "DVC_EXP_NAME", "DVC_EXP_BASELINE_REV"):
         if value := os.environ.get(variable):
             tags[variable.lower()] = value
-    for variable, tag in (("RLM_FLOW_RUN_ID", "prefect_flow_run_id"), ("RLM_FLOW_RUN_URL", "prefect_flow_run_url")):
-        if value := os.environ.get(variable):
-            tags[tag] = value
-    return tags
+    return {**tags, **flow_tags(os.environ)}
+
+
+def flow_tags(variables: Mapping[str, str]) -> dict[str, str]:
+    """The Prefect run as tags, from the variables named at the head of this module."""
+    names = {"RLM_FLOW_RUN_ID": "prefect_flow_run_id", "RLM_FLOW_RUN_URL": "prefect_flow_run_url"}
+    return {tag: variables[name] for name, tag in names.items() if variables.get(name)}
