@@ -19,6 +19,7 @@ import xml.etree.ElementTree as ET
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from rapidfuzz import fuzz
 from rapidfuzz.distance import Indel
 
 from rlm_core.synthesis import TextIndex
@@ -79,7 +80,9 @@ def measure(name: str, gold: list[str], foreign: list[str], text: str, *, show: 
         good = bool(places) and reads_as(paragraph, [text[a:b] for a, b in places[0].pieces])
         exact += good
         if show and not good:
-            print(f"--- {name} {places[:1]}\n{paragraph}\n=>", [text[a:b] for a, b in places[0].pieces] if places else "")
+            print(
+                f"--- {name} {places[:1]}\n{paragraph}\n=>", [text[a:b] for a, b in places[0].pieces] if places else ""
+            )
     own = {letters(p) for p in gold}
     others = [p for p in foreign if letters(p) not in own]
     wrong = [p for p in others if index.locate(p)]
@@ -99,15 +102,20 @@ def held_share(paragraph: str, grams: GramIndex) -> float:
 
 
 def reads_as(paragraph: str, pieces: list[str]) -> bool:
-    """The pieces, joined in the order that fits best, read as the paragraph from its first to its last letters."""
+    """The pieces, put where they fit best, read as the paragraph from its first to its last letters."""
     want = letters(paragraph)
-    orders = [pieces, *(pieces[i:] + pieces[:i] for i in range(1, len(pieces)))]
-    best = max(orders, key=lambda order: Indel.normalized_similarity(letters("".join(order)), want))
-    got = letters("".join(best))
+    got = "".join(sorted((letters(p) for p in pieces), key=lambda piece: place_in(want, piece)))
     ends = Indel.normalized_similarity(got[:15], want[:15]) >= 0.7 and (
         Indel.normalized_similarity(got[-15:], want[-15:]) >= 0.7
     )
     return ends and Indel.normalized_similarity(got, want) >= 0.85
+
+
+def place_in(want: str, piece: str) -> int:
+    if len(piece) >= len(want):
+        return 0
+    alignment = fuzz.partial_ratio_alignment(piece, want)
+    return alignment.dest_start if alignment else 0
 
 
 def letters(text: str) -> str:
@@ -167,7 +175,9 @@ def noisy_text(pdf: Path, cache: Path | None) -> str:
 
 
 def print_table(rows: list[Row]) -> None:
-    print("| paper | characters | paragraphs | held | found | exact extent | foreign | of them found | index ms | look-up ms |")
+    print(
+        "| paper | characters | paragraphs | held | found | exact extent | foreign | of them found | index ms | look-up ms |"
+    )
     print("|---|" + "---|" * 9)
     total = Row("all", *(sum(getattr(r, f) for r in rows) for f in list(Row.__dataclass_fields__)[1:8]), 0.0, 0.0)
     total.index_ms = sum(r.index_ms for r in rows) / len(rows)

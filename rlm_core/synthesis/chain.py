@@ -2,7 +2,8 @@
 
 A run (g, n, length) says that `length` letters of the passage from g on stand in the text from n on. Parser text holds
 a passage in order but with foreign text between (the other column's lines, a running head, a float), and where a
-passage goes on at the top of the next column it may even jump back. A chain's score is its matched letters less its gaps' costs.
+passage goes on at the top of the next column it may even jump back. A chain's score is its
+matched letters less its gaps' costs.
 """
 
 from __future__ import annotations
@@ -13,19 +14,19 @@ from rlm_core.synthesis.streams import Ints
 
 MAX_JUMP = 12_000
 """Letters: about two dense pages; a passage does not go on further away than that."""
-JUMP_COST = 2.0
+JUMP_COST = 3.0
 BACK_COST = 8.0
 """Added for a jump back: rare, so it needs more letters as proof."""
 MIN_GAIN = 4
 
 
-def best_chain(runs: Ints) -> list[tuple[int, int, int]]:
-    """The chain of highest score among [M, 3] runs, in passage order, trimmed so that no passage letter is used twice.
+def best_chain(runs: Ints) -> Ints:
+    """[C, 3] the chain of highest score among [M, 3] runs, in passage order; its runs may overlap a little.
 
     Quadratic in M, with vector operations over all predecessors of a run.
     """
     if len(runs) == 0:
-        return []
+        return runs
     order = np.lexsort((runs[:, 1], runs[:, 0]))
     start_G, start_N, length = (runs[order, column].astype(np.float64) for column in range(3))
     end_G, end_N = start_G + length, start_N + length
@@ -42,7 +43,7 @@ def best_chain(runs: Ints) -> list[tuple[int, int, int]]:
         gap_N = start_N[j] + overlap - end_N[:j]
         shift = np.abs(gap_N - gap_G)
         near = (gap_N >= 0) & (shift <= 8)
-        jump = JUMP_COST + 0.5 * np.log2(1 + shift) + np.where(gap_N < 0, BACK_COST, 0.0)
+        jump = JUMP_COST + 0.7 * np.log2(1 + shift) + np.where(gap_N < 0, BACK_COST, 0.0)
         cost = np.where(near, 0.2 * shift, jump) + 0.02 * gap_G
         back_overlap = ~ahead & (end_N[j] > start_N[:j])
         total = score[:j] + gain - cost
@@ -55,16 +56,4 @@ def best_chain(runs: Ints) -> list[tuple[int, int, int]]:
     while previous[chain[-1]] >= 0:
         chain.append(int(previous[chain[-1]]))
     chain.reverse()
-    return _trim([(int(start_G[i]), int(start_N[i]), int(length[i])) for i in chain])
-
-
-def _trim(chain: list[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
-    trimmed = chain[:1]
-    for g, n, length in chain[1:]:
-        last_g, last_n, last_length = trimmed[-1]
-        overlap = max(last_g + last_length - g, 0)
-        if n >= last_n:
-            overlap = max(overlap, last_n + last_length - n, 0)
-        if length > overlap:
-            trimmed.append((g + overlap, n + overlap, length - overlap))
-    return trimmed
+    return runs[order[chain]]

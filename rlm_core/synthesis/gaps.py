@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
 from rapidfuzz.distance import Levenshtein
@@ -22,47 +23,75 @@ class Block(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The noisy text's letters, and the places among them where a line begins or ends."""
+    """The noisy text's letters, and the places among them where a line or a word begins or ends."""
 
     letters: str
     line_bounds: frozenset[int]
+    word_bounds: frozenset[int]
 
 
-def fill_gaps(chain: Sequence[tuple[int, int, int]], gold: str, target: Target) -> list[Block]:
-    """The chain's runs with what its gaps and ends hold besides, in passage order."""
-    runs = [Block(*run) for run in chain]
+def fill_gaps(chain: Sequence[Sequence[int]], gold: str, target: Target) -> list[Block]:
+    """The chain's runs, cut so that none overlap, with what its gaps and ends hold besides, in passage order."""
+    runs = _cut_overlaps([Block(*run) for run in chain], target)
     first, last = runs[0], runs[-1]
     blocks = _before(gold[: first.g], first.n, target)
     blocks.append(first)
-    for run in runs[1:]:
-        blocks += _between(blocks[-1], run, gold, target)
-        blocks.append(run)
+    for left, right in pairwise(runs):
+        blocks += _between(left, right, gold, target)
+        blocks.append(right)
     end = last.g + last.length
     blocks += _after(gold[end:], end, last.n + last.length, target)
     return blocks
 
 
+def _cut_overlaps(runs: list[Block], target: Target) -> list[Block]:
+    """Where two runs claim the same letters (the other column's line happens to begin alike), cut at a line's or word's end."""
+    kept = runs[:1]
+    for right in runs[1:]:
+        left = kept[-1]
+        overlap = max(left.g + left.length - right.g, 0)
+        if right.n >= left.n:
+            overlap = max(overlap, left.n + left.length - right.n)
+        overlap = min(overlap, left.length - 1, right.length - 1)
+        if overlap <= 0:
+            kept.append(right)
+            continue
+        give = max(range(overlap + 1), key=lambda x: _cut_worth(left, right, x, overlap, target))
+        kept[-1] = Block(left.g, left.n, left.length - give)
+        skip = overlap - give
+        kept.append(Block(right.g + skip, right.n + skip, right.length - skip))
+    return kept
+
+
+def _cut_worth(left: Block, right: Block, give: int, overlap: int, target: Target) -> int:
+    end, start = left.n + left.length - give, right.n + overlap - give
+    lines = (end in target.line_bounds) + (start in target.line_bounds)
+    words = (end in target.word_bounds) + (start in target.word_bounds)
+    return 2 * lines + words
+
+
 def _between(left: Block, right: Block, gold: str, target: Target) -> list[Block]:
     g0, n0 = left.g + left.length, left.n + left.length
     gap_g, gap_n = right.g - g0, right.n - n0
-    if gap_g == 0:
+    if gap_g <= 0:
         return []
-    if 0 <= gap_n and abs(gap_n - gap_g) <= 8 + gap_g // 4:
-        return _equal(gold[g0 : right.g], target.letters[n0 : right.n], g0, n0)
-    # A jump: the rest of this line, then the head of the next, then a short line between the two.
-    limit = right.n if gap_n >= 0 else n0 + gap_g + 4
-    head = _extend(gold[g0 : right.g], target.letters[n0 : min(limit, n0 + gap_g + 4)])
-    g1 = g0 + head
-    floor = n0 + head if gap_n >= 0 else right.n - gap_g - 4
-    rest = gold[g1 : right.g]
-    tail = _extend(rest[::-1], target.letters[max(floor, right.n - len(rest) - 4, 0) : right.n][::-1])
-    g2 = right.g - tail
-    blocks = [Block(g0, n0, head)] if head else []
-    if gap_n >= 0:
-        blocks += _short_line(gold[g1:g2], g1, n0 + head, right.n - tail, target, from_left=True)
-    if tail:
-        blocks.append(Block(g2, right.n - tail, tail))
-    return blocks
+    rest = gold[g0 : right.g]
+    if gap_n >= 0 and abs(gap_n - gap_g) <= 8 + gap_g // 4:
+        return _equal(rest, target.letters[n0 : right.n], g0, n0)
+    # A jump: the end of this line, then a short line between, then the head of the next.
+    reach = gap_g + gap_g // 4 + 4
+    limit = right.n if gap_n >= 0 else len(target.letters)
+    head = [Block(g0 + b.g, n0 + b.n, b.length) for b in _anchored(rest, target.letters[n0 : min(limit, n0 + reach)])]
+    g1, n1 = (head[-1].g + head[-1].length, head[-1].n + head[-1].length) if head else (g0, n0)
+    floor = n1 if gap_n >= 0 else 0
+    text = target.letters[max(floor, right.n - reach) : right.n]
+    tail = [
+        Block(right.g - b.g - b.length, right.n - b.n - b.length, b.length)
+        for b in reversed(_anchored(gold[g1 : right.g][::-1], text[::-1]))
+    ]
+    g2, n2 = (tail[0].g, tail[0].n) if tail else (right.g, right.n)
+    middle = _short_line(gold[g1:g2], g1, n1, n2, target, from_left=True) if gap_n >= 0 else []
+    return [*head, *middle, *tail]
 
 
 def _before(head: str, n: int, target: Target) -> list[Block]:
@@ -112,19 +141,7 @@ def _anchored(gold: str, text: str) -> list[Block]:
     return kept[:keep]
 
 
-def _extend(gold: str, text: str) -> int:
-    """Letters by which two strings agree from their starts on."""
-    count = 0
-    for a, b in zip(gold, text, strict=False):
-        if a != b:
-            break
-        count += 1
-    return count
-
-
-def _short_line(
-    rest: str, g: int, low: int, high: int, target: Target, *, from_left: bool
-) -> list[Block]:
+def _short_line(rest: str, g: int, low: int, high: int, target: Target, *, from_left: bool) -> list[Block]:
     """A short rest that stands alone on a line: found only if it begins or ends one, nearest place first."""
     if len(rest) < 3 or len(rest) > 40:
         return []

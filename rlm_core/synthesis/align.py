@@ -8,10 +8,11 @@ of the passage is a span. Its pieces are the stretches without foreign text betw
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rlm_core.records import Span
 from rlm_core.synthesis.chain import MAX_JUMP, best_chain
-from rlm_core.synthesis.gaps import Block, Target, fill_gaps
+from rlm_core.synthesis.gaps import REACH, Block, Target, fill_gaps
 from rlm_core.synthesis.streams import GramIndex, Ints, Stream
 
 MIN_SCORE = 0.6
@@ -41,8 +42,10 @@ class TextIndex:
         self._stream = Stream.of(noisy_text)
         self._grams = GramIndex(self._stream.codes, SEED)
         source = np.frombuffer(noisy_text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
-        breaks = np.searchsorted(self._stream.offsets, np.flatnonzero(source == 10))
-        self._target = Target(self._stream.letters, frozenset(breaks.tolist()) | {0, len(self._stream)})
+        offsets, size = self._stream.offsets, len(self._stream)
+        lines = np.searchsorted(offsets, np.flatnonzero(source == 10)).tolist()
+        words = (np.flatnonzero(np.diff(offsets) > 1) + 1).tolist()
+        self._target = Target(self._stream.letters, frozenset([0, *lines, size]), frozenset([0, *words, size]))
 
     def locate(self, gold_text: str, *, min_score: float = MIN_SCORE) -> list[Span]:
         """As `locate`, in this text."""
@@ -75,16 +78,18 @@ class TextIndex:
 
     def _chains(self, gold: Stream, min_score: float) -> list[list[Block]]:
         runs = self._grams.common_runs(gold.codes, max_places=300)
-        runs = runs[_near_core(runs, reach=600)]
+        long = runs[:, 2] >= min(CORE_RUN, max(SEED, len(gold) // 5))
+        core, short = runs[long], runs[~long]
         found: list[list[Block]] = []
-        for part in _regions(runs):
-            while len(found) < MAX_SPANS and _covered(part) >= 0.8 * min_score * len(gold):
+        for part in _regions(core):
+            while len(found) < MAX_SPANS and _covered(part) >= 0.5 * min_score * len(gold):
                 chain = best_chain(part)
-                blocks = fill_gaps(chain, gold.letters, self._target)
+                chain = best_chain(np.concatenate((chain, short[_beside(chain, short)])))
+                blocks = fill_gaps(chain.tolist(), gold.letters, self._target)
                 if sum(b.length for b in blocks) < min_score * len(gold):
                     break
                 found.append(blocks)
-                part = _without(part, blocks)
+                part, short = _without(part, blocks), _without(short, blocks)
         return found
 
     def _span(self, blocks: list[Block], gold: Stream, gold_text: str) -> Span:
@@ -106,15 +111,15 @@ class TextIndex:
         return Span(min(a for a, _ in pieces), max(b for _, b in pieces), min(score, 1.0), tuple(pieces))
 
 
-def _near_core(runs: Ints, *, reach: int) -> np.ndarray:
-    """[M] bool: long runs, and short ones with a long one within `reach` letters of text."""
-    core = np.sort(runs[runs[:, 2] >= CORE_RUN, 1])
-    if len(core) == 0:
-        return np.zeros(len(runs), dtype=bool)
-    after = np.searchsorted(core, runs[:, 1])
-    gap_right = np.abs(core[np.minimum(after, len(core) - 1)] - runs[:, 1])
-    gap_left = np.abs(runs[:, 1] - core[np.maximum(after - 1, 0)])
-    return np.minimum(gap_left, gap_right) <= reach
+def _beside(chain: Ints, runs: Ints) -> NDArray[np.bool_]:
+    """[M] bool: runs that lie close, in the text, to the chain's run before or after them in the passage."""
+    ends = chain[:, 0] + chain[:, 2]
+    after = np.searchsorted(chain[:, 0], runs[:, 0], side="right")
+    left, right = np.maximum(after - 1, 0), np.minimum(after, len(chain) - 1)
+    from_left = np.abs(runs[:, 1] - (chain[left, 1] + chain[left, 2]))
+    to_right = np.abs(chain[right, 1] - (runs[:, 1] + runs[:, 2]))
+    new = (runs[:, 0] + runs[:, 2] > ends[left]) | (after == 0)
+    return new & (np.minimum(from_left, to_right) <= REACH)
 
 
 def _regions(runs: Ints) -> list[Ints]:
@@ -157,7 +162,7 @@ def _pieces(blocks: list[Block]) -> list[tuple[int, int]]:
     joined.sort()
     merged: list[list[int]] = []
     for start, end in joined:
-        if merged and start <= merged[-1][1]:
+        if merged and start < merged[-1][1]:
             merged[-1][1] = max(end, merged[-1][1])
         else:
             merged.append([start, end])
