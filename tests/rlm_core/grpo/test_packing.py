@@ -1,0 +1,141 @@
+"""Every packing gives the loss and gradient of the per-turn rows."""
+
+from __future__ import annotations
+
+import logging
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+
+from rlm_core.grpo import accumulate_gradients, policy_loss
+from rlm_core.grpo.forward import choose_packing
+from rlm_core.grpo.packing import plan_passes
+from rlm_core.grpo.tries import build_trie, sort_key
+from rlm_core.params import GrpoParams
+from rlm_core.records import TurnSample
+
+KINDS = ["llama", "qwen2", "qwen3", "mistral-window", "qwen2-window", "gemma3-window"]
+
+
+def sample(prompt: list[int], completion: list[int], **fields: float) -> TurnSample:
+    return TurnSample(prompt, completion, [-1.0] * len(completion), fields.get("a", 1.0), fields.get("w", 1.0), "n")
+
+
+def test_a_trie_is_written_down_depth_first():
+    # root 7 - 8 - 5 - 6
+    #            \ 9
+    trie = build_trie([[7, 8, 5, 6], [7, 8, 9]])
+    assert trie.tokens_N.tolist() == [7, 8, 5, 6, 9]
+    assert trie.depths_N.tolist() == [0, 1, 2, 3, 2]
+    assert trie.ends_N.tolist() == [5, 5, 4, 4, 5]
+    assert [p.tolist() for p in trie.paths_S] == [[0, 1, 2, 3], [0, 1, 4]]
+
+
+def test_a_trie_of_sequences_that_share_nothing_is_a_forest():
+    trie = build_trie(sorted([[9], [1, 2]], key=sort_key))
+    assert trie.tokens_N.tolist() == [1, 2, 9] and trie.ends_N.tolist() == [2, 2, 3]
+
+
+def test_passes_compute_shared_tokens_once():
+    opening = list(range(10))
+    rows = [sample([*opening, 20 + i], [30]) for i in range(4)]
+    assert [p.num_tokens for p in plan_passes(rows, "none", 1000)] == [4 * 12]
+    assert [p.num_tokens for p in plan_passes(rows, "tree", 1000)] == [10 + 4 * 2]
+    # At 14 tokens: the opening and two branches (10 + 2 * 2), twice.
+    assert [p.num_tokens for p in plan_passes(rows, "tree", 14)] == [14, 14]
+    # A row longer than the bound still goes through, alone.
+    assert [p.num_tokens for p in plan_passes(rows, "tree", 3)] == [12] * 4
+
+
+def test_chains_join_only_exact_extensions():
+    first = sample([1, 2], [3, 4])
+    second = sample([1, 2, 3, 4, 5], [6])
+    fork = sample([1, 2, 3, 9], [6])  # forks inside the first completion
+    branch = sample([1, 2, 3, 4, 5, 7], [8])  # extends the first, but the second took its place
+    (work,) = plan_passes([fork, branch, second, first], "chain", 1000)
+    assert sorted(row.tolist() for row in work.rows) == [
+        [1, 2, 3, 4, 5, 6],
+        [1, 2, 3, 4, 5, 7, 8],
+        [1, 2, 3, 9, 6],
+    ]
+
+
+def test_the_same_turn_twice_is_no_chain():
+    (work,) = plan_passes([sample([1, 2], [3]), sample([1, 2], [3])], "chain", 1000)
+    assert len(work.rows) == 2
+    (work,) = plan_passes([sample([1, 2], [3]), sample([1, 2], [3])], "tree", 1000)
+    assert work.num_tokens == 3 and work.place_T.tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("implementation", ["sdpa", "eager"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_packings_agree_in_loss_and_gradient(kit: SimpleNamespace, kind: str, implementation: str):
+    model = kit.build_model(kind, implementation)
+    assert choose_packing(model, "auto") == "tree"
+    for seed, ephemeral in ((0, True), (1, False)):
+        samples = kit.random_samples(seed, ephemeral=ephemeral)
+        config = GrpoParams(max_tokens_per_pass=4096)
+        loss, gradient = kit.loss_and_gradient(model, policy_loss(model, samples, config, "none"))
+        for packing in ("tree", "chain"):
+            packed, packed_gradient = kit.loss_and_gradient(model, policy_loss(model, samples, config, packing))
+            assert packed == pytest.approx(loss, rel=1e-5), packing
+            assert kit.relative(packed_gradient, gradient) < 1e-5, packing
+
+
+def test_none_equals_rows_one_by_one_without_any_packing(kit: SimpleNamespace):
+    """The reference itself against plain forward calls: no padding, no positions, no mask given."""
+    model = kit.build_model("llama")
+    samples = kit.random_samples(3)
+    total = torch.zeros(())
+    for s in samples:
+        ids = torch.tensor([[*s.prompt_ids, *s.completion_ids]])
+        logp = model(ids).logits[0, len(s.prompt_ids) - 1 : -1].log_softmax(-1)
+        logp = logp[torch.arange(len(s.completion_ids)), torch.tensor(s.completion_ids)]
+        rho = (logp - torch.tensor(s.logprobs)).exp()
+        per_token = -torch.minimum(rho * s.advantage, rho.clamp(0.8, 1.2) * s.advantage)
+        total = total + s.weight * per_token.mean()
+    loss, gradient = kit.loss_and_gradient(model, total)
+    packed, packed_gradient = kit.loss_and_gradient(model, policy_loss(model, samples, packing="none"))
+    assert packed == pytest.approx(loss, rel=1e-5)
+    assert kit.relative(packed_gradient, gradient) < 1e-5
+
+
+@pytest.mark.parametrize("packing", ["none", "chain", "tree"])
+def test_pass_size_and_row_order_change_nothing(kit: SimpleNamespace, packing: str):
+    model = kit.build_model("qwen3")
+    samples = kit.random_samples(4, num_rollouts=8)
+    loss, gradient = kit.loss_and_gradient(model, policy_loss(model, samples, packing=packing))
+    order = np.random.default_rng(0).permutation(len(samples))
+    small = GrpoParams().model_copy(update={"max_tokens_per_pass": 40})
+    model.zero_grad()
+    report = accumulate_gradients(model, [samples[i] for i in order], small, packing)
+    accumulated = torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None])
+    assert report.num_passes > 3 and report.num_samples == len(samples) and report.packing == packing
+    assert report.loss == pytest.approx(loss, rel=1e-5)
+    assert kit.relative(accumulated, gradient) < 1e-5
+
+
+def test_linear_attention_gets_chain_and_says_so(kit: SimpleNamespace, caplog: pytest.LogCaptureFixture):
+    model = kit.build_model("qwen3.5")
+    with caplog.at_level(logging.WARNING):
+        assert choose_packing(model, "auto") == "chain"
+    assert "linear_attention" in caplog.text
+    samples = kit.random_samples(5, ephemeral=False)
+    loss, gradient = kit.loss_and_gradient(model, policy_loss(model, samples, packing="none"))
+    for packing in ("chain", "tree"):  # tree falls back to chain
+        packed, packed_gradient = kit.loss_and_gradient(model, policy_loss(model, samples, packing=packing))
+        assert packed == pytest.approx(loss, rel=1e-5)
+        assert kit.relative(packed_gradient, gradient) < 1e-5
+
+
+def test_tree_computes_a_fraction_of_the_tokens(kit: SimpleNamespace):
+    samples = kit.random_samples(6, num_rollouts=8)
+    counts = {p: sum(w.num_tokens for w in plan_passes(samples, p, 4096)) for p in ("none", "chain", "tree")}
+    assert counts["tree"] < counts["chain"] <= counts["none"]
+
+
+def test_an_unknown_packing_is_named():
+    with pytest.raises(ValueError, match="'tree', 'chain' or 'none'"):
+        plan_passes([], "forest", 10)
