@@ -71,18 +71,22 @@ class EndpointParams(Section):
     base_url: str
     """E.g. https://host/v1."""
     model: str
+    """Name of the model at that address."""
     api_key_env: str = "OPENAI_API_KEY"
     """Name of the environment variable that holds the key; the key itself is never written anywhere."""
     timeout_seconds: float = Field(120.0, gt=0)
+    """Of one request."""
     max_retries: int = Field(5, ge=0)
     """Attempts after the first, on refused connections, 429, 5xx and unreadable replies, with doubling back-off."""
     max_concurrency: int = Field(8, ge=1)
+    """Requests at once."""
 
 
 class QueriesParams(Section):
     writer: Literal["extractive", "endpoint"] = "extractive"
     """`extractive` needs no model: key phrases and templates over the OCR text; `endpoint` asks a model and verifies."""
     endpoint: EndpointParams | None = None
+    """For `endpoint`: who writes and verifies the questions."""
     multi_per_group: int = Field(3, ge=0, le=3)
     """Multi-paper questions a group at most."""
     single_per_paper: int = Field(8, ge=0)
@@ -126,6 +130,7 @@ class ServeParams(Section):
     kv_cache_gib: float = Field(1.0, gt=0)
     """Memory for the KV cache; CPU only (on a GPU vLLM's own share is used)."""
     start_timeout_seconds: float = Field(300.0, gt=0)
+    """The server must answer its health check within this time."""
 
 
 class ReplParams(Section):
@@ -134,6 +139,7 @@ class ReplParams(Section):
     wall_seconds: float = Field(20.0, gt=0)
     """A code block's time; waits for sub-calls do not count."""
     memory_mb: int = Field(512, ge=64)
+    """Address space of a worker, MiB."""
     output_chars: int = Field(2000, ge=0)
     """Output shown to the model a block; longer output keeps its head and tail."""
 
@@ -150,9 +156,11 @@ class RolloutParams(Section):
     max_depth: int = Field(1, ge=0)
     """0 allows no child RLMs."""
     max_children_per_call: int = Field(4, ge=0)
+    """Prompts in one `rlm_query_batched` call."""
     max_children: int = Field(12, ge=0)
     """A tree."""
     max_tokens_per_turn: int = Field(160, ge=8)
+    """Completion tokens; longer turns are cut and recorded as such."""
     max_tokens: int = Field(8000, ge=64)
     """Completion tokens a tree."""
     wall_seconds: float = Field(300.0, gt=0)
@@ -163,14 +171,17 @@ class TeachParams(Section):
     policy: Literal["expert", "endpoint"] = "expert"
     """`expert` is a scripted policy that needs no model; `endpoint` any OpenAI-compatible one."""
     endpoint: EndpointParams | None = None
+    """For `endpoint`: the teacher model."""
     noise: Share = 0.15
     """Expert only: share of turns with a mistake (wrong keyword, code error, wrong passage), so that filters have work."""
     rollouts_per_query: int = Field(2, ge=1)
     """Teacher trees a query. Cost grows linearly; more give `distill` more to keep."""
     max_queries: int | None = Field(None, ge=1)
+    """Queries taught, drawn deterministically; null takes all of train and val."""
     concurrency: int = Field(16, ge=1)
     """Trees at once."""
     temperature: float = Field(0.7, ge=0)
+    """Sampling temperature of an endpoint teacher."""
 
     @model_validator(mode="after")
     def _policy_has_its_endpoint(self) -> Self:
@@ -183,6 +194,7 @@ class JudgeParams(Section):
     kind: Literal["lexical", "rubric"] = "lexical"
     """`lexical` is deterministic and needs no model; `rubric` asks an endpoint for precision and recall, 1 to 10."""
     endpoint: EndpointParams | None = None
+    """For `rubric`: the model that judges; use another family than the policy's."""
 
     @model_validator(mode="after")
     def _rubric_has_its_endpoint(self) -> Self:
@@ -202,12 +214,15 @@ class DistillParams(Section):
 
 class SftParams(Section):
     epochs: float = Field(1.0, gt=0)
+    """Passes over the kept samples."""
     batch_size: int = Field(16, ge=1)
     """Rows an optimizer step."""
     micro_batch_size: int = Field(4, ge=1)
     """Rows a forward pass; changes memory and speed, not the gradient."""
     lr: float = Field(3e-4, gt=0)
+    """Peak learning rate of the cosine schedule."""
     warmup_share: Share = 0.05
+    """Share of the steps over which the learning rate rises."""
     max_steps: int | None = Field(None, ge=1)
     """Stop after this many optimizer steps; null runs all epochs."""
     save_every: int = Field(10, ge=1)
@@ -218,18 +233,25 @@ class GrpoParams(Section):
     steps: int = Field(20, ge=1)
     """Optimizer steps; one batch of rollouts each."""
     queries_per_step: int = Field(8, ge=1)
+    """Groups a step."""
     rollouts_per_query: int = Field(8, ge=2)
     """G: trees a query, the group that advantages compare."""
     lr: float = Field(5e-5, gt=0)
+    """Learning rate after warm-up, constant."""
     warmup_steps: int = Field(2, ge=0)
+    """Steps over which the learning rate rises."""
     max_grad_norm: float = Field(1.0, gt=0)
+    """Gradients are scaled down to this norm."""
     clip_low: float = Field(0.2, ge=0)
+    """Ratios under 1 - clip_low are clipped."""
     clip_high: float = Field(0.2, ge=0)
+    """Ratios over 1 + clip_high are clipped."""
     beta: float = Field(0.0, ge=0)
     """Weight of the k3 KL to the SFT model; 0 keeps no reference."""
     scale_by_std: bool = True
     """Divide advantages by the group's standard deviation."""
     temperature: float = Field(1.0, gt=0)
+    """Of the roll-out; the loss divides logits by it too."""
     tree_mass: Literal["per_node", "constant"] = "per_node"
     """`per_node`: children share one more unit of mass than the root; `constant`: every tree weighs 1."""
     token_aggregation: Literal["turn_mean", "node_mean", "constant"] = "turn_mean"
@@ -249,6 +271,7 @@ class GrpoParams(Section):
     eval_every: int = Field(5, ge=0)
     """Steps between evaluations on validation queries; 0 never."""
     eval_queries: int = Field(16, ge=1)
+    """Validation queries an evaluation."""
 
 
 Arm = Literal["base", "sft", "grpo", "expert", "bm25_topk", "full_context", "no_subcalls"]
@@ -256,13 +279,17 @@ Arm = Literal["base", "sft", "grpo", "expert", "bm25_topk", "full_context", "no_
 
 class EvaluateParams(Section):
     arms: tuple[Arm, ...] = ("base", "sft", "grpo", "expert", "bm25_topk", "full_context", "no_subcalls")
+    """Policies and baselines compared on the same queries."""
     max_queries: int | None = Field(None, ge=1)
     """Test queries, drawn deterministically; null takes all."""
     samples_per_query: int = Field(1, ge=1)
     """Rollouts a query and arm; pass@k needs more than one."""
     temperature: float = Field(1.0, ge=0)
+    """Of every arm that samples from a model; 0 is greedy."""
     bootstrap_samples: int = Field(2000, ge=100)
+    """Resamples behind each 95 % interval."""
     concurrency: int = Field(64, ge=1)
+    """Trees at once."""
 
 
 class ReportParams(Section):
@@ -274,6 +301,7 @@ class MlflowParams(Section):
     tracking_uri: str | None = None
     """Null: SQLite under the project folder, by absolute path; or the address of a server."""
     experiment: str = "rlm-forge"
+    """Name of the one experiment that holds all runs."""
     traces_per_step: int = Field(8, ge=0)
     """Rollout trees logged as traces with judge feedback, a step."""
 

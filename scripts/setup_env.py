@@ -33,10 +33,10 @@ def check_python():
 
 def check_platform():
     if platform.system() != "Linux":
-        fail("this is {}; the sandbox and vLLM need Linux (a container or WSL2 will do)".format(platform.system()))
+        fail(f"this is {platform.system()}; the sandbox and vLLM need Linux (a container or WSL2 will do)")
     machine = platform.machine()
     if machine not in ("x86_64", "aarch64"):
-        fail("the processor is {}; vLLM and torch have builds for x86_64 and aarch64 only".format(machine))
+        fail(f"the processor is {machine}; vLLM and torch have builds for x86_64 and aarch64 only")
     cpuinfo = Path("/proc/cpuinfo")
     if machine == "x86_64" and cpuinfo.exists() and "avx2" not in cpuinfo.read_text():
         fail("this processor has no AVX2, which vLLM's CPU build needs; use a newer machine or the gpu lock")
@@ -46,20 +46,28 @@ def check_disk(kind):
     free = shutil.disk_usage(str(ROOT)).free / 2**30
     if free < FREE_GIB[kind]:
         fail(
-            "{:.1f} GiB are free under {}; the environment and its downloads need {}. "
-            "Free some space, or clone to a larger disk".format(free, ROOT, FREE_GIB[kind])
+            f"{free:.1f} GiB are free under {ROOT}; the environment and its downloads need {FREE_GIB[kind]}. "
+            "Free some space, or clone to a larger disk"
         )
 
 
 def pip(*arguments):
-    command = [str(VENV / "bin" / "python"), "-m", "pip", "install", "--quiet", "--no-deps", "--disable-pip-version-check"]
+    command = [
+        str(VENV / "bin" / "python"),
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--no-deps",
+        "--disable-pip-version-check",
+    ]
     environment = dict(os.environ, PIP_NO_INPUT="1")
     return subprocess.run(command + list(arguments), env=environment, stderr=subprocess.PIPE, text=True)
 
 
 def must(result, what):
     if result.returncode != 0:
-        fail("could not install {}; pip said:\n{}".format(what, result.stderr[-3000:]))
+        fail(f"could not install {what}; pip said:\n{result.stderr[-3000:]}")
 
 
 def install(kind):
@@ -69,20 +77,20 @@ def install(kind):
     rest = VENV / "rest.txt"
     rest.write_text("\n".join(line for line in lines if line not in torch) + "\n")
 
-    print("setup: {} (once; about two minutes)".format(torch[0]), flush=True)
+    print(f"setup: {torch[0]} (once; about two minutes)", flush=True)
     result = pip(*torch)
     if result.returncode != 0 and "+cpu" in torch[0]:
         result = pip("--index-url", TORCH_CPU_INDEX, *torch)
     must(result, torch[0])
-    print("setup: {} more packages".format(len(lines) - 1), flush=True)
-    must(pip("-r", str(rest)), "the packages of {}".format(lock.relative_to(ROOT)))
+    print(f"setup: {len(lines) - 1} more packages", flush=True)
+    must(pip("-r", str(rest)), f"the packages of {lock.relative_to(ROOT)}")
     rest.unlink()
 
 
 def main():
     kind = sys.argv[1] if len(sys.argv) > 1 else "cpu"
     if kind not in FREE_GIB:
-        fail("unknown environment {!r}; say cpu or gpu".format(kind))
+        fail(f"unknown environment {kind!r}; say cpu or gpu")
     lock = ROOT / "requirements" / (kind + ".txt")
     digest = hashlib.sha256(lock.read_bytes() + (ROOT / "pyproject.toml").read_bytes()).hexdigest()
     if STAMP.exists() and STAMP.read_text() == digest and (VENV / "bin" / "rlm-forge").exists():

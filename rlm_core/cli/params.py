@@ -17,7 +17,7 @@ console = Console()
 
 
 @app.command()
-def check(files: Annotated[list[Path] | None, typer.Argument(help="Params files; params.yaml if none is named.")] = None) -> None:
+def check(files: Annotated[list[Path] | None, typer.Argument(help="params.yaml if none is named.")] = None) -> None:
     """Validate params files; every fault is listed with its key and what is allowed."""
     faults = 0
     for file in files or [Path("params.yaml")]:
@@ -33,7 +33,9 @@ def check(files: Annotated[list[Path] | None, typer.Argument(help="Params files;
 
 
 @app.command()
-def describe(section: Annotated[str | None, typer.Argument(help="A section, e.g. grpo; all if none is named.")] = None) -> None:
+def describe(
+    section: Annotated[str | None, typer.Argument(help="A section, e.g. grpo; all if none is named.")] = None,
+) -> None:
     """What each value means, its type, range and default."""
     sections = {name: field for name, field in Params.model_fields.items() if isinstance(field.default, BaseModel)}
     if section is not None and section not in sections:

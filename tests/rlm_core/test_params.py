@@ -1,0 +1,108 @@
+"""params.yaml: one truth, and every fault is told with its key, what was got and what is allowed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rlm_core.params import Params, ParamsError, load_params, validate_params
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.parametrize("profile", ["smoke", "cpu", "gpu"])
+def test_profiles_are_valid_and_complete(profile: str) -> None:
+    import yaml
+
+    path = ROOT / "profiles" / f"{profile}.yaml"
+    params = load_params(path)
+    # DVC needs every section written out: what is in the file is all there is
+    assert yaml.safe_load(path.read_text()) == params.model_dump(mode="json")
+
+
+def test_the_default_is_the_cpu_profile() -> None:
+    assert load_params(ROOT / "params.yaml") == load_params(ROOT / "profiles" / "cpu.yaml")
+
+
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        ({"grpo": {"stepz": 3}}, ["grpo.stepz: unknown key", "steps"]),
+        ({"gropo": {}}, ["gropo: unknown key", "grpo"]),
+        ({"grpo": {"steps": "many"}}, ["grpo.steps:", "valid integer", "'many'"]),
+        ({"grpo": {"steps": 0}}, ["grpo.steps:", "greater than or equal to 1", "got 0"]),
+        ({"teach": {"noise": 1.5}}, ["teach.noise:", "less than or equal to 1", "1.5"]),
+        ({"ocr": {"engine": "magic"}}, ["ocr.engine:", "'rapidocr'", "'magic'"]),
+        ({"ocr": {"engine": "surya"}}, ["ocr.surya_url"]),
+        ({"judge": {"kind": "rubric"}}, ["judge.endpoint"]),
+        ({"teach": {"policy": "endpoint"}}, ["teach.endpoint"]),
+        ({"queries": {"writer": "endpoint"}}, ["queries.endpoint"]),
+        ({"queries": {"val_share": 0.6, "test_share": 0.5}}, ["nothing to train on"]),
+        (
+            {"rollout": {"max_tokens_per_turn": 4096}},
+            ["rollout.max_tokens_per_turn (4096)", "serve.max_model_len (2048)"],
+        ),
+        ({"evaluate": {"arms": ["base", "magic"]}}, ["evaluate.arms.1:", "'magic'"]),
+    ],
+)
+def test_faults_are_told(data: dict[str, object], told: list[str]) -> None:
+    with pytest.raises(ParamsError) as error:
+        validate_params(data, source="params.yaml")
+    for words in ["params.yaml", *told]:
+        assert words in str(error.value)
+
+
+def test_all_faults_are_told_at_once() -> None:
+    with pytest.raises(ParamsError) as error:
+        validate_params({"seed": -1, "sft": {"lr": 0, "oops": 1}})
+    assert "3 fault(s)" in str(error.value)
+
+
+def test_a_missing_or_broken_file_is_told(tmp_path: Path) -> None:
+    with pytest.raises(ParamsError, match="no such params file"):
+        load_params(tmp_path / "none.yaml")
+    (tmp_path / "broken.yaml").write_text("a: [1,")
+    with pytest.raises(ParamsError, match="not YAML"):
+        load_params(tmp_path / "broken.yaml")
+    (tmp_path / "list.yaml").write_text("- 1")
+    with pytest.raises(ParamsError, match="expected sections"):
+        load_params(tmp_path / "list.yaml")
+
+
+def test_every_field_says_what_it_does() -> None:
+    """The forms of the UI and `params describe` show these texts."""
+    silent = [
+        f"{section}.{key}"
+        for section, field in Params.model_fields.items()
+        for key, inner in getattr(type(field.default), "model_fields", {}).items()
+        if not inner.description
+    ]
+    assert silent == []
+
+
+def _modules_after(statement: str) -> set[str]:
+    code = f"import sys\n{statement}\nprint(' '.join(sorted({{m.split('.')[0] for m in sys.modules}})))"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    return set(run.stdout.split())
+
+
+def test_params_import_no_torch() -> None:
+    assert not _modules_after("import rlm_core.params") & {"torch", "transformers", "numpy"}
+
+
+def test_rlm_core_imports_no_orchestrator() -> None:
+    names = [
+        ".".join(p.relative_to(ROOT).with_suffix("").parts)
+        for p in sorted((ROOT / "rlm_core").rglob("*.py"))
+        if p.name != "__main__.py"
+    ]
+    names = [n.removesuffix(".__init__") for n in names]
+    loaded = _modules_after("\n".join(f"import {n}" for n in names))
+    assert not loaded & {"prefect", "dvc", "mlflow", "tasks", "flows"}
+
+
+def test_flows_import_no_model_library() -> None:
+    assert not _modules_after("import flows.pipeline") & {"torch", "transformers", "vllm", "trl"}
