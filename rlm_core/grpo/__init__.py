@@ -12,7 +12,8 @@ from rlm_core.grpo.weights import turn_samples
 from rlm_core.records import TurnSample
 
 if TYPE_CHECKING:
-    from rlm_core.grpo.gradients import LossReport, accumulate_gradients, policy_loss
+    from rlm_core.grpo.gradients import accumulate_gradients, policy_loss
+    from rlm_core.grpo.report import LossReport
 
 __all__ = ["LossReport", "TurnSample", "accumulate_gradients", "group_advantages", "policy_loss", "turn_samples"]
 

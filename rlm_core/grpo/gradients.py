@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -17,33 +16,9 @@ from torch import Tensor
 from rlm_core.grpo.forward import choose_packing, token_logprobs
 from rlm_core.grpo.objective import TokenTerms, token_terms
 from rlm_core.grpo.packing import Pass, plan_passes
+from rlm_core.grpo.report import LossReport, Tally
 from rlm_core.params import GrpoParams
 from rlm_core.records import TurnSample
-
-RATIO_BAND = (0.9, 1.1)
-"""Ratios outside this band are counted: sampler and trainer, or two versions of the weights, disagree there."""
-
-
-@dataclass(frozen=True, slots=True)
-class LossReport:
-    """What one accumulation did. Means are over completion tokens, each counted once a sample; 0 without samples."""
-
-    loss: float = 0.0
-    kl: float = 0.0
-    entropy: float = 0.0
-    """Estimate from the sampled tokens: mean of -logp, in nats."""
-    ratio_outside: float = 0.0
-    """Share of tokens whose ratio lies outside `RATIO_BAND`."""
-    logp_gap: float = 0.0
-    """Mean of |logp - logp as sampled|."""
-    clipped: float = 0.0
-    """Share of tokens whose gradient the clip removes."""
-    num_samples: int = 0
-    num_scored: int = 0
-    num_computed: int = 0
-    """Tokens that went through the model."""
-    num_passes: int = 0
-    packing: str = ""
 
 
 def policy_loss(
@@ -78,18 +53,11 @@ def accumulate_gradients(
     """Add the gradient of `policy_loss` to the parameters' `.grad`, one pass at a time. `packing` None: as configured."""
     config = config or GrpoParams()
     packing = choose_packing(model, packing or config.packing)
-    sums = torch.zeros(6, dtype=torch.float64)
-    num_samples = num_scored = num_computed = num_passes = 0
+    tally = Tally(config, packing)
     for work, terms, loss in _losses(model, samples, config, packing, reference):
-        loss.backward()  # type: ignore[no-untyped-call]
-        sums += _figures(work, terms, loss, config)
-        num_samples += len(work.samples)
-        num_scored += len(work.sample_T)
-        num_computed += work.num_tokens
-        num_passes += 1
-    loss_sum, *others = sums.tolist()
-    means = [value / max(1, num_scored) for value in others]
-    return LossReport(loss_sum, *means, num_samples, num_scored, num_computed, num_passes, packing)
+        loss.backward()
+        tally.add(work, terms, loss)
+    return tally.report()
 
 
 def _losses(
@@ -100,7 +68,7 @@ def _losses(
         _check(sample)
     for work in plan_passes(active, choose_packing(model, packing), config.max_tokens_per_pass):
         terms = _terms(model, work, config, reference)
-        weight_T = _per_token(work, [s.weight / len(s.completion_ids) for s in work.samples], terms.loss_T.device)
+        weight_T = work.per_token([s.weight / len(s.completion_ids) for s in work.samples], terms.loss_T.device)
         yield work, terms, (weight_T * terms.loss_T).sum()
 
 
@@ -111,7 +79,7 @@ def _terms(model: Any, work: Pass, config: GrpoParams, reference: Any) -> TokenT
     return token_terms(
         logp_T,
         old_T,
-        _per_token(work, [s.advantage for s in work.samples], logp_T.device),
+        work.per_token([s.advantage for s in work.samples], logp_T.device),
         clip_low=config.clip_low,
         clip_high=config.clip_high,
         ref_T=ref_T,
@@ -130,11 +98,6 @@ def _reference_logprobs(model: Any, work: Pass, config: GrpoParams, reference: A
         return token_logprobs(model if reference is None else reference, work, temperature=config.temperature)
 
 
-def _per_token(work: Pass, values: list[float], device: torch.device) -> Tensor:
-    """One value a sample -> one a completion token, float32."""
-    return torch.tensor(values, dtype=torch.float32)[torch.from_numpy(work.sample_T)].to(device)
-
-
 def _check(sample: TurnSample) -> None:
     where = f"sample of node {sample.node_id!r}"
     if not sample.prompt_ids or not sample.completion_ids:
@@ -144,18 +107,3 @@ def _check(sample: TurnSample) -> None:
             f"{where}: {len(sample.logprobs)} logprobs for {len(sample.completion_ids)} tokens; "
             "request logprobs of the sampled tokens"
         )
-
-
-@torch.no_grad()
-def _figures(work: Pass, terms: TokenTerms, loss: Tensor, config: GrpoParams) -> Tensor:
-    """[loss, then sums over tokens in the order of `LossReport`], float64 on the CPU."""
-    ratio_T = terms.ratio_T
-    old_T = torch.tensor([p for s in work.samples for p in s.logprobs], device=ratio_T.device)
-    gap_T = ratio_T.log()
-    advantage_T = _per_token(work, [s.advantage for s in work.samples], ratio_T.device)
-    outside = (ratio_T < RATIO_BAND[0]) | (ratio_T > RATIO_BAND[1])
-    clipped = ((ratio_T < 1 - config.clip_low) & (advantage_T < 0)) | (
-        (ratio_T > 1 + config.clip_high) & (advantage_T > 0)
-    )
-    rows = (terms.kl_T, -(gap_T + old_T), outside, gap_T.abs(), clipped)
-    return torch.stack([loss.detach().double(), *(row.double().sum() for row in rows)]).cpu()

@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 
 from rlm_core.grpo.tries import build_trie, shared_prefix, sort_key
 from rlm_core.records import TurnSample
@@ -49,6 +50,10 @@ class Pass:
     def num_tokens(self) -> int:
         """Tokens computed, without padding."""
         return sum(len(row) for row in self.rows)
+
+    def per_token(self, values: Sequence[float], device: torch.device) -> torch.Tensor:
+        """One value a sample -> one a completion token: float32 of shape [T]."""
+        return torch.tensor(values, dtype=torch.float32)[torch.from_numpy(self.sample_T)].to(device)
 
 
 def sequence_of(sample: TurnSample) -> np.ndarray:
@@ -135,7 +140,7 @@ def _row_passes(chains: list[list[TurnSample]], max_tokens: int) -> list[Pass]:
 def _row_pass(rows: list[tuple[np.ndarray, list[TurnSample]]]) -> Pass:
     samples = [sample for _, chain in rows for sample in chain]
     row_T = [np.full(len(s.completion_ids), index) for index, (_, chain) in enumerate(rows) for s in chain]
-    column_T = [len(s.prompt_ids) - 1 + np.arange(len(s.completion_ids)) for s in samples]
+    column_T: list[np.ndarray] = [len(s.prompt_ids) - 1 + np.arange(len(s.completion_ids)) for s in samples]
     token_T = [np.asarray(s.completion_ids, np.int64) for s in samples]
     total = sum(len(t) for t in token_T)
     return Pass(
