@@ -31,6 +31,7 @@ SMOLLM2 = "smollm2-135m"
 TINY = "tiny-random"
 _RECIPE = 3
 """Part of the cache key: raised when the way a folder is made changes."""
+_SOURCE_FIELDS = ("quantization_config", "_name_or_path", "_model_name_or_path")
 _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
 _HUB_FILES = ("*.json", "*.safetensors", "*.jinja", "tokenizer.model", "merges.txt", "vocab.*")
 
