@@ -1,0 +1,191 @@
+"""`rlm-forge ask`: one RLM run over a folder of PDFs, shown live, evidence printed with paper and page."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.panel import Panel
+
+from rlm_core.files import content_key, read_json, sha256_file, write_json
+from rlm_core.params import Params, ParamsError, load_params
+from rlm_core.policies import Policy, PolicyError
+from rlm_core.progress import Progress
+from rlm_core.records import Query, Rollout, Status
+
+if TYPE_CHECKING:
+    from rlm_core.papers import Paper
+
+console = Console()
+CACHE = Path(".cache/ask")
+
+
+def ask(
+    question: Annotated[str, typer.Argument(help="What to find evidence for.")],
+    papers: Annotated[Path, typer.Option(help="A folder of PDFs, or one PDF.")],
+    model: Annotated[
+        str | None,
+        typer.Option(
+            help="A model folder; an OpenAI-compatible URL; or 'expert', the scripted policy. Default: models/grpo."
+        ),
+    ] = None,
+    name: Annotated[str | None, typer.Option(help="With a URL: the model's name there.")] = None,
+    api_key_env: Annotated[str, typer.Option(help="With a URL: the variable that holds the key.")] = "OPENAI_API_KEY",
+    params_file: Annotated[Path, typer.Option("--params", help="Prompts and limits come from this file.")] = Path(
+        "params.yaml"
+    ),
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only the evidence, not the trajectory.")] = False,
+) -> None:
+    """Ask a question about papers; the model explores them in a sandboxed REPL and answers with evidence."""
+    try:
+        params = load_params(params_file) if params_file.exists() else Params()
+        library = read_papers(papers)
+        rollout = asyncio.run(_run(question, library, _choose(model), name, api_key_env, params, quiet))
+    except (ParamsError, PolicyError, ValueError, OSError) as error:
+        console.print(f"[bold red]{escape(str(error))}[/]")
+        raise typer.Exit(2) from None
+    show_answer(rollout, library)
+    if rollout.status is Status.FAILED:
+        raise typer.Exit(1)
+
+
+def read_papers(path: Path) -> dict[str, Paper]:
+    """Parse the PDFs of a folder, or one PDF; parsed papers are kept by content. Broken ones are named and left out."""
+    from rlm_core.papers import Paper, PdfProblem, parse_pdf
+
+    if not path.exists():
+        raise ValueError(f"{path}: no such folder or PDF")
+    files = sorted(path.rglob("*.pdf")) if path.is_dir() else [path]
+    if not files:
+        raise ValueError(f"{path}: no PDFs in this folder; name the folder that holds your papers")
+    library: dict[str, Paper] = {}
+    with Progress("parse", total=len(files), unit="papers") as progress:
+        for file in files:
+            kept = CACHE / f"{content_key(sha256_file(file), file.stem)}.json"
+            try:
+                paper = Paper.from_dict(read_json(kept)) if kept.exists() else parse_pdf(file)
+            except PdfProblem as problem:
+                console.print(f"[yellow]left out: {escape(str(problem))}[/]")
+            else:
+                if not kept.exists():
+                    write_json(kept, paper.to_dict())
+                library[paper.id] = paper
+            progress.advance()
+    if not library:
+        raise ValueError(f"{path}: none of its {len(files)} PDFs can be read; the reasons stand above")
+    return library
+
+
+def _choose(model: str | None) -> str:
+    if model is not None:
+        return model
+    for folder in ("models/grpo", "models/sft"):
+        if Path(folder).is_dir():
+            return folder
+    raise ValueError(
+        "no trained model here (models/grpo): run `make run`, or name a folder, a URL or 'expert' with --model"
+    )
+
+
+async def _run(
+    question: str,
+    library: Mapping[str, Paper],
+    model: str,
+    name: str | None,
+    api_key_env: str,
+    params: Params,
+    quiet: bool,
+) -> Rollout:
+    from rlm_core.papers import attach_context
+    from rlm_core.rollouts import RolloutConfig, run_rollout
+    from rlm_core.rollouts.show import print_events
+
+    kind = "single" if len(library) == 1 else "multi"
+    query = attach_context(Query(id="ask", question=question, kind=kind, paper_ids=tuple(library)), library)
+    config = RolloutConfig.from_params(params, temperature=0.0)
+    async with _policy(model, name, api_key_env, params) as policy:
+        return await run_rollout(query, policy, config, observer=None if quiet else print_events(console))
+
+
+@contextlib.asynccontextmanager
+async def _policy(model: str, name: str | None, api_key_env: str, params: Params) -> AsyncIterator[Policy]:
+    """The scripted expert, an endpoint, or a vLLM server of our own over a model folder."""
+    from rlm_core.policies import ChatRenderer, ExpertPolicy, OpenAIPolicy, VllmPolicy, VllmServer, load_tokenizer
+
+    if model == "expert":
+        yield ExpertPolicy()
+    elif model.startswith(("http://", "https://")):
+        if name is None:
+            raise ValueError("--model is a URL: name the model there with --name")
+        endpoint = OpenAIPolicy(base_url=model, model=name, api_key_env=api_key_env)
+        try:
+            yield endpoint
+        finally:
+            await endpoint.aclose()
+    else:
+        with console.status(f"starting a vLLM server on {model}"):
+            server = VllmServer.from_params(params.serve, model, dtype=params.model.dtype, eager=True)
+            await server.__aenter__()
+        try:
+            async with VllmPolicy(server, ChatRenderer(load_tokenizer(model))) as policy:
+                yield policy
+        finally:
+            await server.__aexit__(None, None, None)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a passage of an answer stands."""
+
+    paper_id: str
+    title: str
+    page: int
+    score: float
+
+
+def find_place(passage: str, library: Mapping[str, Paper]) -> Place | None:
+    """The paper and the page (from 1) that hold a passage; None when no paper does: the model made it up."""
+    from rlm_core.synthesis import locate
+
+    best: Place | None = None
+    for paper in library.values():
+        spans = locate(passage, paper.text)
+        if spans and (best is None or spans[0].score > best.score):
+            best = Place(paper.id, paper.title, paper.page_of(spans[0].start), spans[0].score)
+    return best
+
+
+def show_answer(rollout: Rollout, library: Mapping[str, Paper]) -> None:
+    from rlm_core.rewards import answer_passages
+
+    usage = rollout.usage
+    cost = (
+        f"{usage.turns} turns, {usage.children} children, {usage.completion_tokens} tokens, {usage.wall_seconds:.1f} s"
+    )
+    passages = answer_passages(rollout.answer)
+    if rollout.status is Status.FAILED:
+        console.print(Panel(escape(rollout.failure), title="failed, no answer", border_style="red"))
+    elif not passages:
+        console.print(Panel(f"status: {rollout.status}", title="no evidence found", border_style="yellow"))
+    for number, passage in enumerate(passages, 1):
+        place = find_place(passage, library)
+        where = (
+            f"{place.title or place.paper_id}  ({place.paper_id}, page {place.page})"
+            if place
+            else "in none of the papers"
+        )
+        console.print(
+            Panel(escape(_text(passage)), title=f"{number}. {escape(where)}", border_style="green" if place else "red")
+        )
+    console.print(f"[dim]{rollout.policy}: {cost}[/]")
+
+
+def _text(passage: Any) -> str:
+    return passage if isinstance(passage, str) else repr(passage)

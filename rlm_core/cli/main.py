@@ -1,0 +1,30 @@
+"""The command `rlm-forge`."""
+
+from __future__ import annotations
+
+import logging
+
+import typer
+
+from rlm_core.cli import ask, doctor, look, params
+
+app = typer.Typer(
+    name="rlm-forge",
+    help="Train Recursive Language Models that find evidence in papers, and ask them.",
+    no_args_is_help=True,
+    pretty_exceptions_show_locals=False,
+)
+app.command("ask")(ask.ask)
+app.command("doctor")(doctor.doctor)
+app.add_typer(params.app, name="params")
+app.add_typer(look.papers, name="papers")
+app.add_typer(look.queries, name="queries")
+app.add_typer(look.rollouts, name="rollouts")
+app.add_typer(look.prompts, name="prompts")
+
+
+@app.callback()
+def main(verbose: bool = typer.Option(False, "--verbose", "-v", help="Show progress of slow steps.")) -> None:
+    logging.basicConfig(level=logging.INFO if verbose else logging.WARNING, format="%(message)s")
+    for noisy in ("httpx", "httpcore", "pdfminer"):
+        logging.getLogger(noisy).setLevel(logging.WARNING)
