@@ -1,0 +1,147 @@
+"""A scripted policy: a real alternative to a model for teaching, with its limits stated.
+
+It reads what a model would read (the question, the prompt's limits, the observations) and nothing else: no gold, no side
+channel. One paper: search for the question's key phrase, read the hits, answer with the passages that fit. Several papers, where
+children are allowed: list the papers, ask a child for each, join their answers. It cannot judge meaning: it finds passages by
+their words. Its code is short and regular, so that a small model can learn it.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from rlm_core.files import content_key
+from rlm_core.policies.base import Action, Message, Sampling, as_messages
+
+SHOWN = 4
+"""Hits that a search prints."""
+
+
+class Renderer(Protocol):
+    """The part of a `ChatRenderer` that fills in token ids."""
+
+    def prompt_ids(self, messages: Sequence[Message | Mapping[str, Any]]) -> tuple[int, ...]: ...
+    def completion_ids(self, text: str) -> tuple[int, ...]: ...
+
+
+class ExpertPolicy:
+    """`noise`: share of turns with a mistake. Mistakes depend on the seed, the call's own seed and what was read: nothing else."""
+
+    def __init__(
+        self, noise: float = 0.0, seed: int = 0, renderer: Renderer | None = None, name: str = "expert"
+    ) -> None:
+        if not 0 <= noise <= 1:
+            raise ValueError(f"noise is a share of turns, 0 to 1, got {noise}")
+        self.noise, self.seed, self.renderer, self.name = noise, seed, renderer, name
+
+    async def act(self, messages: Sequence[Message | Mapping[str, Any]], sampling: Sampling | None = None) -> Action:
+        """The next turn. Raises `PolicyError` for a prompt that is not a node's (a plain `llm_query`)."""
+        start = time.monotonic()
+        sampling = sampling or Sampling()
+        messages = as_messages(messages)
+        scene = read_scene(messages)
+        rng = random.Random(content_key(self.seed, sampling.seed, [(m.role, m.content) for m in messages]))
+        text = plan(scene)
+        if rng.random() < self.noise:
+            text = spoil(text, scene, rng)
+        return self._action(messages, text, time.monotonic() - start)
+
+    def _action(self, messages: Sequence[Message], text: str, seconds: float) -> Action:
+        if self.renderer is None:
+            return Action(text, seconds=seconds)
+        prompt_ids = self.renderer.prompt_ids(messages)
+        completion_ids = self.renderer.completion_ids(text)
+        return Action(
+            text,
+            prompt_ids=prompt_ids,
+            completion_ids=completion_ids,
+            prompt_tokens=len(prompt_ids),
+            completion_tokens=len(completion_ids),
+            seconds=seconds,
+        )
+
+
+def plan(scene: Scene) -> str:
+    """The turn that a careful expert takes next."""
+    return _code(_ask_children(scene) if scene.dispatches else _search_and_pick(scene))
+
+
+def _ask_children(scene: Scene) -> str:
+    """List, ask a child for each paper, join."""
+    asked = [step for step in scene.steps if "rlm_query_batched(" in step.text]
+    if any(re.search(r"^\d+ passages", step.observation) for step in asked) or len(asked) > 1:
+        return 'FINAL_VAR("found")'
+    listed = any("list_papers()" in step.text and not step.failed for step in scene.steps)
+    if not listed and not scene.last:
+        return "papers = list_papers()\nprint(papers)"
+    lines = [] if listed else ["papers = list_papers()"]
+    lines += [
+        "found = []",
+        f"for i in range(0, len(papers), {scene.at_once}):",
+        f"    for answer in rlm_query_batched({_quote(scene.question)}, papers[i:i + {scene.at_once}]):",
+        "        if isinstance(answer, list):",
+        "            found += answer",
+        "FINAL(found)" if scene.last else 'print(len(found), "passages")',
+    ]
+    return "\n".join(lines)
+
+
+def _search_and_pick(scene: Scene) -> str:
+    """Search for the best phrase not tried yet; once the words of a phrase are found, or enough was tried, answer."""
+    phrases = key_phrases(scene.question)
+    tried = [step.keyword.lower() for step in scene.steps if step.keyword]
+    left = [phrase for phrase in phrases if phrase.lower() not in tried]
+    newest = scene.steps[-1] if scene.steps else None
+    if newest is not None and newest.hits and newest.keyword.lower() in {p.lower() for p in phrases}:
+        enough = scene.last or not left or len(set(tried)) >= ENOUGH_TRIES
+        if newest.literal or (enough and not scene.is_child):
+            return _answer(pick(newest, scene))
+    if scene.last or not left or len(set(tried)) >= ENOUGH_TRIES:
+        return _answer([])
+    return f"hits = search({_quote(left[0])})\nprint(hits[:{SHOWN}])"
+
+
+def pick(step: Step, scene: Scene) -> list[Hit]:
+    """The printed passage that shares most words with the question; of equals the first, which the search ranked higher."""
+    words = {word[:6] for word in content_words(scene.question)}
+    ranked = sorted(step.hits, key=lambda hit: -len(words & {word[:6] for word in content_words(hit.text)}))
+    return ranked[:1]
+
+
+def _answer(hits: Sequence[Hit]) -> str:
+    return f"FINAL([{', '.join(f'hits[{hit.number}]' for hit in hits)}])"
+
+
+def _quote(text: str) -> str:
+    """A Python string, in the plainest quotes that hold it."""
+    if '"' not in text and "\\" not in text:
+        return f'"{text}"'
+    return f"'{text}'" if "'" not in text and "\\" not in text else json.dumps(text, ensure_ascii=False)
+
+
+def _code(code: str) -> str:
+    return f"```python\n{code}\n```"
+
+
+def spoil(text: str, scene: Scene, rng: random.Random) -> str:
+    """The same turn with a mistake that models make: code that raises, a useless keyword, a wrong passage, a wrong FINAL."""
+    if "rlm_query_batched(" in text or "list_papers()" in text:
+        return rng.choice([text.replace("papers", "paper_list", 1), text.replace("list_papers()", "list_papers", 1)])
+    if "search(" in text:
+        words = [word for word in scene.question.split() if word.isalpha()] or ["paper"]
+        useless = re.sub(r"search\(.*\)\n", f'search("{rng.choice(words[:3])}")\n', text)
+        return rng.choice([useless, text.replace("search(", "search_papers("), text.replace("print(hits", "print(hit")])
+    hits = scene.steps[-1].hits if scene.steps else []
+    wrong = [hit for hit in hits if f"hits[{hit.number}]" not in text]
+    choices = [
+        text.replace('FINAL_VAR("found")', "FINAL_VAR(found)").replace("FINAL([", "FINAL_VAR([", 1),
+        re.sub(r"FINAL\(\[(.+)\]\)", r'FINAL("\1")', text).replace('FINAL_VAR("found")', 'FINAL("found")'),
+        text.replace("hits[", "passages[").replace('"found"', '"answer"'),
+    ]
+    if wrong:
+        choices += [_code(_answer([rng.choice(wrong)]))] * 2
+    return rng.choice(choices)
