@@ -3,6 +3,7 @@
 from rlm_core.rewards.answers import answer_passages
 from rlm_core.rewards.judges import Item, Judge, JudgeError, LexicalJudge, judge_all, make_judge
 from rlm_core.rewards.overlap import PRF, evidence_f1
+from rlm_core.rewards.rubric import RubricJudge
 
 __all__ = [
     "PRF",
@@ -10,6 +11,7 @@ __all__ = [
     "Judge",
     "JudgeError",
     "LexicalJudge",
+    "RubricJudge",
     "answer_passages",
     "evidence_f1",
     "judge_all",

@@ -102,7 +102,7 @@ def make_judge(params: JudgeParams, cache_folder: Path | None = None) -> Judge:
     """The judge that the params name. `cache_folder` keeps a rubric judge's verdicts between runs."""
     if params.kind == "lexical":
         return LexicalJudge()
-    from rlm_core.rewards.rubric import RubricJudge
+    from rlm_core.rewards.rubric import RubricJudge  # imports this module
 
     assert params.endpoint is not None  # checked by JudgeParams
     return RubricJudge(params.endpoint, cache_folder=cache_folder)

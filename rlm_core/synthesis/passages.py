@@ -1,0 +1,121 @@
+"""The passages of a paper that a question may ask for, and those that compete with them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from rlm_core.synthesis.phrases import Phrase, key_of, phrases_of
+from rlm_core.synthesis.words import content_stems, squeeze
+
+if TYPE_CHECKING:
+    from rlm_core.papers.records import Paper
+
+MIN_CHARS = 150
+MAX_CHARS = 900
+BEST_CHARS = (200, 700)
+"""A small reader sees a few hundred tokens at once; evidence of this length fits."""
+
+SILENT = frozenset({"title", "front", "heading", "reference", "other", "footnote"})
+"""Kinds of paragraphs that neither answer a question nor compete for it."""
+
+_BACK_MATTER = re.compile(
+    r"(?i)acknowledg|funding|author contribution|conflicts? of interest|competing interest|abbreviation|references"
+    r"|bibliography|ethic|data availability|supplementary|about the author"
+)
+_CREDIT = re.compile(
+    r"(?i)supported by .{0,80}\b(?:grant|foundation|fund)\b|authors? (?:declare|thank|acknowledge|are listed|contributed)"
+    r"|(?:we|i) (?:would like to )?(?:thank|acknowledge) |acknowledges? support|all rights reserved|corresponding author"
+    r"|creative commons|licen[cs]ed under"
+)
+
+
+@dataclass(frozen=True)
+class Passage:
+    """One paragraph of clean text."""
+
+    paper_id: str
+    number: int
+    """Among the paper's passages, from 0."""
+    text: str
+    kind: str = "body"
+    page: int = 1
+    section: str = ""
+
+    @cached_property
+    def can_be_evidence(self) -> bool:
+        return (
+            self.kind == "body"
+            and MIN_CHARS <= len(self.text) <= MAX_CHARS
+            and is_prose(self.text)
+            and not _BACK_MATTER.search(self.section)
+            and not _CREDIT.search(self.text)
+        )
+
+    @cached_property
+    def phrases(self) -> list[Phrase]:
+        return phrases_of(self.text)
+
+    @cached_property
+    def letters(self) -> str:
+        return squeeze(self.text)
+
+    @cached_property
+    def stems(self) -> list[str]:
+        return content_stems(self.text)
+
+    @cached_property
+    def stem_string(self) -> str:
+        return key_of(self.text)
+
+    def mentions(self, phrase: Phrase) -> bool:
+        """The phrase or an inflection of it stands here, whatever OCR did to its spaces."""
+        return phrase.key in self.stem_string or squeeze(phrase.text) in self.letters
+
+
+def passages_of(paper: Paper) -> list[Passage]:
+    """A paper's paragraphs, without headings, references and other silent kinds."""
+    kept = [p for p in paper.paragraphs if p.kind not in SILENT and p.text.strip()]
+    return [Passage(paper.id, i, " ".join(p.text.split()), p.kind, p.page, p.section) for i, p in enumerate(kept)]
+
+
+def is_prose(text: str) -> bool:
+    """Sentences rather than a table, a formula or a list of names: mostly letters, some stop words, a full stop."""
+    letters = sum(c.isalpha() or c.isspace() for c in text)
+    words = text.split()
+    long = sum(len(w) > 25 for w in words)
+    return (
+        letters >= 0.8 * len(text)
+        and len(words) >= 20
+        and long <= 0.05 * len(words)
+        and text.rstrip()[-1] in ".!?)\"”'"
+    )
+
+
+class PaperIndex:
+    """Ranks a paper's passages for a question (BM25)."""
+
+    def __init__(self, passages: Sequence[Passage]) -> None:
+        import bm25s
+
+        self.passages = passages
+        self._known = {s for p in passages for s in p.stems}
+        self._ranker: Any = bm25s.BM25()
+        self._ranker.index([p.stems for p in passages], show_progress=False, leave_progress=False)
+
+    def scores(self, question: str) -> list[float]:
+        """BM25 score of each passage."""
+        wanted = [s for s in content_stems(question) if s in self._known]
+        if not wanted:
+            return [0.0] * len(self.passages)
+        return [float(s) for s in self._ranker.get_scores(wanted)]
+
+    def margin(self, question: str, evidence: set[int]) -> float:
+        """Lowest score among the evidence over the highest among the rest; above 1, no other passage answers as well."""
+        scores = self.scores(question)
+        inside = min(scores[i] for i in evidence)
+        outside = max((s for i, s in enumerate(scores) if i not in evidence), default=0.0)
+        return inside / outside if outside > 0 else (float("inf") if inside > 0 else 0.0)
