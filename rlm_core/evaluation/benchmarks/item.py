@@ -60,14 +60,8 @@ def from_json(answer: Any) -> Any:
 
 
 def as_passages(answer: Any) -> list[str]:
-    """The passages of an answer: the text, or the texts in a list (also of `{"text": ...}` objects); empty ones dropped."""
+    """The passages of an answer as the rewards read them, after JSON in a text and the order of a set are settled."""
+    from rlm_core.rewards import answer_passages
+
     answer = from_json(answer)
-    if answer is None:
-        return []
-    if isinstance(answer, Mapping):
-        return as_passages(answer["text"] if "text" in answer else list(answer.values()))
-    if isinstance(answer, list | tuple | set | frozenset):
-        parts = sorted(answer, key=str) if isinstance(answer, set | frozenset) else answer
-        return [passage for part in parts for passage in as_passages(part)]
-    text = str(answer).strip()
-    return [text] if text else []
+    return answer_passages(sorted(answer, key=str) if isinstance(answer, set | frozenset) else answer)
