@@ -1,0 +1,94 @@
+"""seccomp: an allow-list of system calls as a classic BPF program, installed without libseccomp.
+
+What is not on the list fails with EPERM: sockets of every family, fork and exec, ptrace and the memory of others,
+mounts, namespaces, keys, bpf, io_uring, userfaultfd, perf, memfd, System V IPC, changes of owner or mode, and every
+call that a newer kernel may add. A call through another architecture's table kills the process.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import platform
+import struct
+
+from rlm_core.repl.sandbox import libc
+from rlm_core.repl.sandbox.syscalls import ALWAYS, ARCHITECTURES, CHECKED, number
+
+_LOAD, _JUMP_EQ, _JUMP_GE, _RETURN = 0x20, 0x15, 0x35, 0x06
+_OFFSET_NUMBER, _OFFSET_ARCH, _OFFSET_ARGS = 0, 4, 16
+_ALLOW, _KILL_PROCESS, _ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
+_X32_BIT = 0x40000000
+_SECCOMP_SET_MODE_FILTER_PRCTL = (22, 2)  # PR_SET_SECCOMP, SECCOMP_MODE_FILTER
+
+_THREAD_FLAGS = (0x003D0F00, 0x007D0F00)
+"""The exact flags of glibc's and musl's pthread_create; any other clone is refused, so no process can be made."""
+_FCNTL = (0, 1, 2, 3, 4, 5, 6, 7, 36, 37, 38, 1030, 1032, 1033, 1034)
+"""Duplicate, flags, locks, pipe size (read), seals (fail on what is no memfd): no owner or signal of async I/O, no leases."""
+_IOCTL = (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)
+"""Is it a terminal, its size, bytes to read, blocking or not, close on exec or not."""
+_PRCTL = (15, 16)
+"""The thread's name."""
+
+Instruction = tuple[int, int, int, int]
+
+
+def supported() -> bool:
+    return platform.machine() in ARCHITECTURES
+
+
+def program(*, threads: bool, pid: int) -> list[Instruction]:
+    """The filter for the process `pid` (as it sees itself), which may make threads or not."""
+    denied = _ERRNO | errno.EPERM
+    code: list[Instruction] = [
+        (_LOAD, 0, 0, _OFFSET_ARCH),
+        (_JUMP_EQ, 1, 0, ARCHITECTURES[platform.machine()]),
+        (_RETURN, 0, 0, _KILL_PROCESS),
+        (_LOAD, 0, 0, _OFFSET_NUMBER),
+        (_JUMP_GE, 0, 1, _X32_BIT),
+        (_RETURN, 0, 0, denied),
+    ]
+    for name in ALWAYS:
+        if (call := number(ALWAYS, name)) is not None:
+            code += [(_JUMP_EQ, 0, 1, call), (_RETURN, 0, 0, _ALLOW)]
+
+    def checked(name: str, block: list[Instruction]) -> None:
+        call = number(CHECKED, name)
+        assert call is not None
+        code.append((_JUMP_EQ, 0, len(block), call))
+        code.extend(block)
+
+    checked("fcntl", _argument_in(1, _FCNTL, denied))
+    checked("ioctl", _argument_in(1, _IOCTL, _ERRNO | errno.ENOTTY))
+    checked("prctl", _argument_in(0, _PRCTL, denied))
+    checked("prlimit64", _argument_in(0, (0,), denied))
+    checked("clone", _argument_in(0, _THREAD_FLAGS if threads else (), denied))
+    # glibc falls back to clone, whose flags a filter can read, when clone3 does not exist
+    checked("clone3", [(_RETURN, 0, 0, _ERRNO | errno.ENOSYS)])
+    checked("kill", _argument_in(0, (pid,), denied))
+    checked("tgkill", _argument_in(0, (pid,), denied))
+    code.append((_RETURN, 0, 0, denied))
+    return code
+
+
+def _argument_in(index: int, values: tuple[int, ...], otherwise: int) -> list[Instruction]:
+    """Allow when the low 32 bits of an argument are among `values`; these arguments are all 32-bit in the kernel.
+
+    `clone` takes 64 bits, but its high half holds no flag that the legacy call reads.
+    """
+    block: list[Instruction] = [(_LOAD, 0, 0, _OFFSET_ARGS + 8 * index)]
+    for value in values:
+        block += [(_JUMP_EQ, 0, 1, value), (_RETURN, 0, 0, _ALLOW)]
+    block.append((_RETURN, 0, 0, otherwise))
+    return block
+
+
+def install(*, threads: bool, pid: int | None = None) -> None:
+    """Confine the calling thread and all it starts, for good. Needs no_new_privs. Raises `OSError`."""
+    code = program(threads=threads, pid=os.getpid() if pid is None else pid)
+    packed = b"".join(struct.pack("=HBBI", *instruction) for instruction in code)
+    buffer = ctypes.create_string_buffer(packed, len(packed))
+    header = struct.pack("@HP", len(code), ctypes.addressof(buffer))
+    pointer = ctypes.create_string_buffer(header, len(header))
+    libc.prctl(*_SECCOMP_SET_MODE_FILTER_PRCTL, ctypes.addressof(pointer))

@@ -1,0 +1,237 @@
+"""One worker as the host sees it: frames in and out on an event loop, and a kill that cannot be dodged."""
+
+from __future__ import annotations
+
+import array
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import socket
+from collections.abc import Callable
+from typing import Any
+
+from rlm_core.repl import forkserver, wire
+from rlm_core.repl.limits import ReplLimits
+
+log = logging.getLogger("rlm.repl")
+
+_GROUP = 1 << 2  # PIDFD_SIGNAL_PROCESS_GROUP, Linux 6.9
+_CHUNK = 1 << 18
+_STATUS_SECONDS = 2.0
+
+
+class WorkerGone(RuntimeError):
+    """The worker ended or broke the protocol; the message says how, as the model may read it."""
+
+
+class WorkerHandle:
+    """A worker process. `on_message` gets each frame, `on_end` is called once with the reason when it is gone."""
+
+    def __init__(
+        self,
+        sock: socket.socket,
+        limits: ReplLimits,
+        on_message: Callable[[dict[str, Any]], None],
+        on_end: Callable[[str], None],
+    ) -> None:
+        self._sock, self._limits = sock, limits
+        self._on_message, self._on_end = on_message, on_end
+        self._max_frame = (limits.message_mb << 20) + 4 * (
+            limits.answer_chars + limits.output_chars + limits.error_chars
+        )
+        self._loop = asyncio.get_running_loop()
+        self._pidfd = -1
+        self._buffer = bytearray()
+        self._ended = False
+        self._killed = False
+        self._write_lock = asyncio.Lock()
+        self.ready: asyncio.Future[None] = self._loop.create_future()
+        self._dead: asyncio.Future[None] = self._loop.create_future()
+
+    @classmethod
+    async def spawn(
+        cls,
+        server: forkserver.ForkServer,
+        context: int,
+        limits: ReplLimits,
+        on_message: Callable[[dict[str, Any]], None],
+        on_end: Callable[[str], None],
+    ) -> WorkerHandle:
+        """Fork a worker and wait until it serves. Raises `WorkerGone` with the reason, or `OSError`."""
+        mine, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        mine.setblocking(False)
+        handle = cls(mine, limits, on_message, on_end)
+        handle._loop.add_reader(mine.fileno(), handle._readable)
+        try:
+            try:
+                await server.fork(limits.as_dict(), theirs.fileno(), context)
+            finally:
+                theirs.close()
+            async with asyncio.timeout(limits.open_seconds):
+                await handle.ready
+        except TimeoutError:
+            await handle.close()
+            raise WorkerGone(f"no worker was ready within open_seconds={limits.open_seconds}") from None
+        except BaseException:
+            await handle.close()
+            raise
+        return handle
+
+    async def send(self, message: Any) -> None:
+        """Write one frame. Raises `WorkerGone`, or `ValueError` for what is no JSON or too large."""
+        data = wire.encode(message)
+        if len(data) > self._max_frame:
+            raise ValueError(f"{len(data)} bytes; at most {self._max_frame} fit into one message (message_mb)")
+        if self._ended:
+            raise WorkerGone("the worker is gone")
+        async with self._write_lock:
+            try:
+                sent = self._sock.send(data)
+            except BlockingIOError:
+                sent = 0
+            except OSError as error:
+                raise WorkerGone(f"the worker is gone ({error.strerror})") from None
+            if sent < len(data):
+                try:
+                    await self._loop.sock_sendall(self._sock, memoryview(data)[sent:])
+                except OSError as error:
+                    raise WorkerGone(f"the worker is gone ({error.strerror})") from None
+
+    def kill(self) -> None:
+        """SIGKILL to the whole process group, at once."""
+        self._killed = True
+        if self._pidfd < 0:
+            return
+        for flags in (_GROUP, 0):
+            try:
+                signal.pidfd_send_signal(self._pidfd, signal.SIGKILL, None, flags)
+            except ProcessLookupError:
+                return
+            except OSError:
+                continue  # an older kernel: the fork server ends the rest of the group when it reaps the leader
+            return
+
+    @property
+    def pid(self) -> int | None:
+        """Its process number as this process sees it; None once it is gone."""
+        if self._pidfd < 0:
+            return None
+        with open(f"/proc/self/fdinfo/{self._pidfd}") as lines:
+            numbers = [int(line.split()[1]) for line in lines if line.startswith("Pid:")]
+        return numbers[0] if numbers and numbers[0] > 0 else None
+
+    async def close(self) -> None:
+        """Kill it, wait until the kernel has let it go, and free its descriptors. Never raises for a dead worker."""
+        self.kill()
+        if self._pidfd < 0 and not self._ended:
+            # killed before it said who it is: it ends at its first write to the closed channel
+            self._hang_up()
+        if self._pidfd >= 0:
+            self._loop.add_reader(self._pidfd, self._mark_dead)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(5):
+                    await asyncio.shield(self._dead)
+            self._loop.remove_reader(self._pidfd)
+            os.close(self._pidfd)
+            self._pidfd = -1
+        self._hang_up()
+
+    def _mark_dead(self) -> None:
+        if not self._dead.done():
+            self._dead.set_result(None)
+
+    def _hang_up(self) -> None:
+        self._ended = True
+        if self._sock.fileno() >= 0:
+            self._loop.remove_reader(self._sock.fileno())
+            self._sock.close()
+
+    def _readable(self) -> None:
+        try:
+            data = self._receive()
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self._finish(self._reason())
+            return
+        self._buffer += data
+        self._take_frames()
+
+    def _receive(self) -> bytes:
+        if self._pidfd >= 0:
+            return self._sock.recv(_CHUNK)
+        data, rights, _, _ = self._sock.recvmsg(_CHUNK, socket.CMSG_SPACE(4), socket.MSG_CMSG_CLOEXEC)
+        for _, _, raw in rights:
+            self._pidfd = array.array("i", raw[:4])[0]
+        if self._pidfd >= 0 and self._killed:
+            self.kill()
+        return data
+
+    def _take_frames(self) -> None:
+        start = 0
+        while not self._ended and len(self._buffer) - start >= wire.HEADER.size:
+            (size,) = wire.HEADER.unpack_from(self._buffer, start)
+            if self._buffer.startswith(wire.TRAILER_MAGIC, start):
+                break
+            if size > self._max_frame:
+                self._violated(f"a message of {size} bytes")
+                return
+            end = start + wire.HEADER.size + size
+            if len(self._buffer) < end:
+                break
+            try:
+                message = wire.decode(bytes(self._buffer[start + wire.HEADER.size : end]))
+            except wire.WireError as error:
+                self._violated(str(error))
+                return
+            start = end
+            self._dispatch(message)
+        if start:
+            del self._buffer[:start]
+
+    def _dispatch(self, message: dict[str, Any]) -> None:
+        kind = message.get("op")
+        if kind == "failed":
+            self._finish(str(message.get("error", "")))
+        elif kind == "ready" and not self.ready.done():
+            self.ready.set_result(None)
+        elif kind != "hello":
+            try:
+                self._on_message(message)
+            except wire.WireError as error:
+                self._violated(str(error))
+
+    def _violated(self, what: str) -> None:
+        self._finish(f"the code wrote to the REPL's own channel ({what})")
+
+    def _finish(self, reason: str) -> None:
+        """The worker is of no use any more: make sure that it is dead and tell whoever waits, once."""
+        if self._ended:
+            return
+        self.kill()
+        self._hang_up()
+        if not self.ready.done():
+            self.ready.set_exception(WorkerGone(reason))
+        else:
+            self._on_end(reason)
+
+    def _reason(self) -> str:
+        size = wire.TRAILER.size
+        if len(self._buffer) >= size:
+            magic, status = wire.TRAILER.unpack_from(self._buffer, len(self._buffer) - size)
+            if magic == wire.TRAILER_MAGIC:
+                return _in_words(status)
+        return "the worker ended"
+
+
+def _in_words(status: int) -> str:
+    if os.WIFSIGNALED(status):
+        number = os.WTERMSIG(status)
+        if number == signal.SIGKILL:
+            return "the worker was killed by the system (processor time or memory used up)"
+        return f"the interpreter crashed ({signal.Signals(number).name})"
+    return "the code ended its own process"
