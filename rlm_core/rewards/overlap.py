@@ -84,7 +84,7 @@ class Side:
         for number, (_, letters) in enumerate(streams):
             codes += [letters, np.array([mark - number], dtype=np.int64)]
             numbers += [np.full(len(letters), number), np.array([-1])]
-        empty = np.empty(0, dtype=np.int64)
+        empty: Ints = np.empty(0, dtype=np.int64)
         joined = np.concatenate(codes) if codes else empty
         passage = np.concatenate(numbers) if numbers else empty
         lengths = np.array([len(letters) for letters, _ in streams], dtype=np.int64)
@@ -113,7 +113,7 @@ def _cover(starts: Ints, lengths: Ints, size: int, *, bridge: int = 0) -> NDArra
         close = np.flatnonzero((gap > 0) & (gap <= bridge))
         starts = np.concatenate((starts, reached[close]))
         ends = np.concatenate((ends, starts[close + 1]))
-    edges = np.zeros(size + 1, dtype=np.int64)
+    edges: Ints = np.zeros(size + 1, dtype=np.int64)
     np.add.at(edges, starts, 1)
     np.add.at(edges, ends, -1)
     return np.cumsum(edges[:-1]) > 0
@@ -148,7 +148,7 @@ def _clusters(runs: Ints, answer: Side, evidence: Side) -> Ints:
     ends = runs[:, 0] + runs[:, 2]
     low = np.searchsorted(starts, ends - 3)
     count = np.searchsorted(starts, ends + NOISE, side="right") - low
-    left = np.repeat(np.arange(len(runs)), count)
+    left: Ints = np.repeat(np.arange(len(runs)), count)
     right = order[np.repeat(low - np.cumsum(count) + count, count) + np.arange(int(count.sum()))]
     gap_mine = runs[right, 0] - ends[left]
     gap_theirs = runs[right, 1] - (runs[left, 1] + runs[left, 2])
@@ -184,7 +184,10 @@ def _touches(starts: Ints, lengths: Ints, covered: NDArray[np.bool_]) -> NDArray
 
 def _exact_short(answer: Side, evidence: Side) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Matches of passages too short to seed a run: they count where they stand letter by letter in a short passage."""
-    masks = np.zeros(len(answer.codes), dtype=bool), np.zeros(len(evidence.codes), dtype=bool)
+    masks: tuple[NDArray[np.bool_], NDArray[np.bool_]] = (
+        np.zeros(len(answer.codes), dtype=bool),
+        np.zeros(len(evidence.codes), dtype=bool),
+    )
     for side, own, other, others in ((answer, *masks, evidence), (evidence, *masks[::-1], answer)):
         for number in np.flatnonzero(side.lengths < SEED).tolist():
             places = np.flatnonzero(side.passage == number)

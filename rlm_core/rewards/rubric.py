@@ -133,11 +133,8 @@ def rubric_messages(question: str, passages: Sequence[str], unread: int, gold: S
     def block(name: str, value: Any) -> str:
         return f"<<{name} {mark}>>\n{json.dumps(value, ensure_ascii=False, indent=0)}\n<<end of {name} {mark}>>"
 
-    note = (
-        f"\n(The answer went on for {unread} more characters that are not shown: count them against precision.)"
-        if unread
-        else ""
-    )
+    unseen = f"\n(The answer went on for {unread} more characters that are not shown: count them against precision.)"
+    note = unseen if unread else ""
     content = "\n\n".join(
         [
             block("question", question),

@@ -43,8 +43,8 @@ class TextIndex:
         self._grams = GramIndex(self._stream.codes, SEED)
         source = np.frombuffer(noisy_text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
         offsets, size = self._stream.offsets, len(self._stream)
-        lines = np.searchsorted(offsets, np.flatnonzero(source == 10)).tolist()
-        words = (np.flatnonzero(np.diff(offsets) > 1) + 1).tolist()
+        lines: list[int] = np.searchsorted(offsets, np.flatnonzero(source == 10)).tolist()
+        words: list[int] = (np.flatnonzero(np.diff(offsets) > 1) + 1).tolist()
         self._target = Target(self._stream.letters, frozenset([0, *lines, size]), frozenset([0, *words, size]))
 
     def locate(self, gold_text: str, *, min_score: float = MIN_SCORE) -> list[Span]:
@@ -140,7 +140,7 @@ def _covered(runs: Ints) -> int:
 
 def _without(runs: Ints, blocks: list[Block]) -> Ints:
     """Runs of which less than half lies in text that `blocks` use."""
-    used = np.zeros(len(runs), dtype=np.int64)
+    used: Ints = np.zeros(len(runs), dtype=np.int64)
     for block in blocks:
         low = np.maximum(runs[:, 1], block.n)
         high = np.minimum(runs[:, 1] + runs[:, 2], block.n + block.length)

@@ -100,13 +100,8 @@ class StructuredChat:
                 return parse(find_object(text))
             except Unreadable as error:
                 problem = str(error)
-                told = [
-                    *messages,
-                    {
-                        "role": "user",
-                        "content": f"Your last reply could not be read ({error}). Reply with the JSON object only.",
-                    },
-                ]
+                again = f"Your last reply could not be read ({error}). Reply with the JSON object only."
+                told = [*messages, {"role": "user", "content": again}]
         raise ChatError(f"{self._where()}: no usable answer in {attempts} attempts; the last problem: {problem}")
 
     def _bind(self) -> httpx.AsyncClient:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -39,6 +39,15 @@ class Writer(Protocol):
     def version(self) -> str: ...
 
     rejected: Counter[str]
+
+    @property
+    def usage(self) -> Mapping[str, int]:
+        """Requests and tokens; empty for a writer without a model."""
+        ...
+
+    def prepare(self, groups: Iterable[Mapping[str, Sequence[Passage]]], singles: int, multis: int) -> None:
+        """Called once with every group before any question is taken."""
+        ...
 
     def single(self, passages: Sequence[Passage], wanted: int) -> Iterator[Draft]:
         """Questions on one paper, given its passages, best first; may be more than `wanted`."""

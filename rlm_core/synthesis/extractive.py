@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 
 from rlm_core.files import content_key
@@ -41,6 +41,13 @@ class ExtractiveWriter:
         self.rejected: Counter[str] = Counter()
         self._seed = seed
         self._weights = Weights([p.text for p in passages] for passages in library.values())
+
+    @property
+    def usage(self) -> dict[str, int]:
+        return {}
+
+    def prepare(self, groups: Iterable[Mapping[str, Sequence[Passage]]], singles: int, multis: int) -> None:
+        """Nothing to ask in advance."""
 
     def single(self, passages: Sequence[Passage], wanted: int) -> Iterator[Draft]:
         """Every paragraph's best question, most telling first; then, where that is not enough, its second best."""

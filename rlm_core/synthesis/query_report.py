@@ -27,6 +27,8 @@ class QueryReport:
     """Drafts dropped, by reason."""
     warnings: list[str] = field(default_factory=list)
     writer: dict[str, str] = field(default_factory=dict)
+    usage: dict[str, int] = field(default_factory=dict)
+    """Of an endpoint writer: requests, retries, tokens."""
 
     def add(self, split: Split, queries: Iterable[Query]) -> None:
         self.queries[split] += queries
@@ -42,6 +44,7 @@ class QueryReport:
         lengths = sorted(len(e.text) for q in every for e in q.evidence)
         return {
             "writer": self.writer,
+            "usage": self.usage,
             "total": len(every),
             "splits": {
                 split: {
@@ -100,8 +103,8 @@ def _leaking(report: QueryReport) -> list[Query]:
     """Queries of train that repeat evidence of val or test, and of val that repeat evidence of test."""
     held: set[int] = set()
     found: list[Query] = []
-    for split in ("test", "val", "train"):
-        shingles = [(q, [_shingles(e.text) for e in q.evidence]) for q in report.queries[split]]  # type: ignore[index]
+    for split in reversed(SPLITS):
+        shingles = [(q, [_shingles(e.text) for e in q.evidence]) for q in report.queries[split]]
         if held:
             found += [q for q, parts in shingles if any(2 * len(part & held) > len(part) > 0 for part in parts)]
         held |= {h for _, parts in shingles for part in parts for h in part}

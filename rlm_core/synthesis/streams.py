@@ -10,11 +10,12 @@ import functools
 import re
 import unicodedata
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-Ints = NDArray[np.int64]
+Ints: TypeAlias = NDArray[np.int64]
 
 _GLYPH_NUMBER = re.compile(r"\(cid:\d+\)")
 """How pdfminer prints a glyph whose font names no character: noise, though made of letters."""
@@ -39,11 +40,11 @@ class Stream:
         present = np.flatnonzero(np.bincount(source)) if len(source) else source
         folded = [_fold(int(code)) for code in present]
         width = int(present[-1]) + 1 if len(present) else 0
-        first = np.zeros(width, dtype=np.int64)
-        count = np.zeros(width, dtype=np.int64)
+        first: Ints = np.zeros(width, dtype=np.int64)
+        count: Ints = np.zeros(width, dtype=np.int64)
         first[present] = [ord(f[0]) if f else 0 for f in folded]
         count[present] = [len(f) for f in folded]
-        offsets = np.repeat(np.arange(len(source), dtype=np.int64), count[source])
+        offsets: Ints = np.repeat(np.arange(len(source), dtype=np.int64), count[source])
         codes = first[source[offsets]]
         for code, letters in zip(present.tolist(), folded, strict=True):
             if len(letters) > 1:
@@ -99,7 +100,7 @@ class GramIndex:
         total = int(places.sum())
         if total == 0:
             return np.empty((0, 3), dtype=np.int64)
-        mine = np.repeat(np.arange(len(wanted), dtype=np.int64), places)
+        mine: Ints = np.repeat(np.arange(len(wanted), dtype=np.int64), places)
         within = np.arange(total, dtype=np.int64) - np.repeat(np.cumsum(places) - places, places)
         theirs = self._order[np.repeat(low, places) + within].astype(np.int64)
         return merge_diagonals(mine, theirs, self.size)

@@ -15,7 +15,7 @@ SINGLE_CUE = (
     "What evidence does the paper give on {phrase} and {cue}?",
     "Show the passage on {phrase} that also mentions {cue}.",
     "In which passage do the authors address {phrase} along with {cue}?",
-    "What do the authors write about {phrase} where {cue} comes up?",
+    "What do the authors write about {phrase} in connection with {cue}?",
 )
 SINGLE = (
     "What does the paper say about {phrase}?",

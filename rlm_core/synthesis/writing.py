@@ -53,12 +53,15 @@ def write_queries(
     if silent:
         report.warn(f"{len(silent)} paper(s) have no paragraph fit to be evidence: {', '.join(silent[:5])}")
     writer = make_writer(params, library, seed, cache_folder)
+    every = [{p: library[p] for p in group.paper_ids} for split in SPLITS for group in parts[split]]
+    writer.prepare(every, params.single_per_paper, params.multi_per_group)
     aligner = Aligner(ocr_library, parsed_library, params.min_score, writer, report)
     for split in SPLITS:
         for group in parts[split]:
             report.add(split, _write_group(group, library, writer, aligner, params))
     report.rejected.update(writer.rejected)
     drop_leaks(report)
+    report.usage = dict(writer.usage)
     report.writer = {"name": writer.name, "version": writer.version}
     for split in SPLITS:
         if not report.queries[split]:
