@@ -81,7 +81,7 @@ def check_model_folder(path: Path | str) -> Path:
     config = _json_object(path / "config.json", "copy it from the original model")
     if "model_type" not in config:
         raise ModelError(f"{path / 'config.json'} names no 'model_type'; it is not a transformers config")
-    for shard in _weight_files(path):
+    for shard in weight_files(path):
         _check_safetensors(shard)
     if not any((path / name).exists() for name in ("tokenizer.json", "tokenizer.model", "vocab.json")):
         raise ModelError(f"{path} holds no tokenizer (tokenizer.json); save the model's tokenizer there")
@@ -257,7 +257,8 @@ def _first_line(error: BaseException) -> str:
     return next(iter(str(error).strip().splitlines()), type(error).__name__)[:200]
 
 
-def _weight_files(path: Path) -> list[Path]:
+def weight_files(path: Path) -> list[Path]:
+    """The safetensors files that together hold a model; `ModelError` when there are none or some are missing."""
     index = path / "model.safetensors.index.json"
     if index.exists():
         names = sorted(set(_json_object(index, "download the model again").get("weight_map", {}).values()))

@@ -1,0 +1,411 @@
+"""A vLLM server as a child process: started, watched, given new weights, and gone when its owner is gone.
+
+The server loads from a folder of its own under `.cache/serve/`, where weights are hard links or copies: giving it new
+weights never touches what a stage wrote, and a stage that replaces its files never changes what is served.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, Self
+
+import httpx
+
+from rlm_core.params import ServeParams
+from rlm_core.policies import weights
+from rlm_core.policies.base import PolicyError
+from rlm_core.policies.http import JsonClient
+from rlm_core.policies.models import Dtype, check_model_folder
+from rlm_core.policies.vllm_main import PARENT_VARIABLE
+
+if TYPE_CHECKING:
+    import torch
+
+log = logging.getLogger("rlm.serve")
+
+_ATTEMPTS_AT_A_FREE_PORT = 3
+_PORT_TAKEN = ("address already in use", "Errno 98")
+
+
+class VllmServerError(PolicyError):
+    """The server did not start, died, or refused new weights; the message holds the end of its log."""
+
+
+class VllmServer:
+    """An async context manager around one vLLM server, started here or already running.
+
+    >>> async with VllmServer(model_folder, max_model_len=2048) as server:
+    ...     policy = VllmPolicy(server, ChatRenderer(load_tokenizer(model_folder)))
+    ...     await policy.act(messages, Sampling())
+    ...     await server.reload(trained_model.state_dict())     # server.version is 1 from here on
+
+    `port` 0 takes a free one. `url` uses a running server instead of starting one: it must share the file system with
+    this process, because it is given `model`'s weights first, whatever it served before.
+    `eager` skips compilation: starts sooner, runs slower. `extra_args` go to vLLM as they are.
+
+    Start it from a thread that lives on: the kernel kills the server when the thread that started it ends.
+    Entering raises `VllmServerError` when the port is taken, the process dies or the time runs out.
+    """
+
+    def __init__(
+        self,
+        model: Path | str,
+        *,
+        url: str | None = None,
+        port: int = 0,
+        max_model_len: int = 2048,
+        max_num_seqs: int = 64,
+        kv_cache_gib: float = 1.0,
+        dtype: Dtype = "bfloat16",
+        start_timeout_seconds: float = 300.0,
+        eager: bool = False,
+        folder: Path | str = Path(".cache/serve"),
+        extra_args: Sequence[str] = (),
+    ) -> None:
+        self.model = Path(model)
+        self.served_name = "policy"
+        self.max_model_len = max_model_len
+        self.version = 0
+        """Counts the weights: 0 as started, one more with each reload."""
+        self.log_path: Path | None = None
+        self.start_seconds = 0.0
+        self.dtype = dtype
+        self._reused = url is not None
+        self._url = url.removesuffix("/").removesuffix("/v1") if url else None
+        self._port = port
+        self._max_num_seqs = max_num_seqs
+        self._kv_cache_gib = kv_cache_gib
+        self._start_timeout = start_timeout_seconds
+        self._eager = eager
+        self._parent_folder = Path(folder)
+        self._extra_args = list(extra_args)
+        self._process: subprocess.Popen[bytes] | None = None
+        self._log_file: IO[bytes] | None = None
+        self._folder: Path | None = None
+        self._http: JsonClient | None = None
+        self._in_flight = 0
+        self._changed = asyncio.Condition()
+        self._reloading = False
+
+    @classmethod
+    def from_params(cls, serve: ServeParams, model: Path | str, *, dtype: Dtype = "bfloat16", **options: Any) -> Self:
+        """From the section `serve` of params.yaml; `dtype` is `model.dtype` there."""
+        return cls(
+            model,
+            url=serve.url,
+            port=serve.port,
+            max_model_len=serve.max_model_len,
+            max_num_seqs=serve.max_num_seqs,
+            kv_cache_gib=serve.kv_cache_gib,
+            start_timeout_seconds=serve.start_timeout_seconds,
+            dtype=dtype,
+            **options,
+        )
+
+    @property
+    def url(self) -> str:
+        """Address without /v1. Known once entered."""
+        if self._url is None:
+            raise VllmServerError("the server is not started; use it inside `async with VllmServer(...)`")
+        return self._url
+
+    @property
+    def pid(self) -> int | None:
+        """Process id of the server started here, which is also its process group; None for a reused one."""
+        return self._process.pid if self._process else None
+
+    def why_dead(self) -> str | None:
+        """What to tell a person when the process started here has ended; None while it runs."""
+        if self._process is None or self._process.poll() is None:
+            return None
+        return f"the vLLM server ended with code {self._process.returncode}; {self._log_tail()}"
+
+    async def __aenter__(self) -> Self:
+        check_model_folder(self.model)
+        self._parent_folder.mkdir(parents=True, exist_ok=True)
+        weights.remove_stale(self._parent_folder)
+        self._folder = Path(tempfile.mkdtemp(dir=self._parent_folder, prefix=f"{os.getpid()}-")).resolve()
+        try:
+            if self._reused:
+                await self._join()
+            else:
+                weights.link_model(self.model, self._folder / "model")
+                await self._start()
+        except BaseException:
+            await self._stop()
+            raise
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._stop()
+
+    @contextlib.asynccontextmanager
+    async def generating(self) -> AsyncIterator[int]:
+        """Held around a request: yields the version of the weights that will answer it; waits out a reload."""
+        async with self._changed:
+            await self._changed.wait_for(lambda: not self._reloading)
+            self._in_flight += 1
+        try:
+            yield self.version
+        finally:
+            self._in_flight -= 1
+            async with self._changed:
+                self._changed.notify_all()
+
+    async def reload(self, source: Path | str | Mapping[str, torch.Tensor]) -> int:
+        """Serve other weights of the same architecture, from a model folder or a state dict; returns their version.
+
+        Requests through `generating` (a `VllmPolicy` makes them so) that are under way are waited for, later ones wait.
+        The names and shapes are compared with the served model's first. Raises `VllmServerError` when they differ or
+        the server refuses; what it serves then is unknown after a refusal, and unchanged otherwise.
+        """
+        assert self._folder is not None and self._http is not None, "reload() outside `async with`"
+        async with self._changed:
+            await self._changed.wait_for(lambda: not self._reloading)
+            self._reloading = True
+        target = self._folder / f"weights-{self.version + 1}-{time.monotonic_ns()}"
+        try:
+            async with self._changed:
+                await self._changed.wait_for(lambda: self._in_flight == 0)
+            start = time.monotonic()
+            await asyncio.to_thread(weights.write_weights, source, target, like=self.model, dtype=self.dtype)
+            await self._swap(target)
+            self.version += 1
+            log.info("weights version %d are served after %.2f s", self.version, time.monotonic() - start)
+            for old in self._folder.glob("weights-*"):
+                if old != target:
+                    shutil.rmtree(old, ignore_errors=True)
+        except BaseException:
+            shutil.rmtree(target, ignore_errors=True)
+            raise
+        finally:
+            self._reloading = False
+            async with self._changed:
+                self._changed.notify_all()
+        return self.version
+
+    async def _swap(self, target: Path) -> None:
+        """Have the server read `target`; other clients' requests are drained first and wait meanwhile."""
+        assert self._http is not None
+        try:
+            await self._http.post("pause?mode=wait", {}, _anything)
+            try:
+                body = {"method": "reload_weights", "kwargs": {"weights_path": str(target)}}
+                await self._http.post("collective_rpc", body, _anything)
+                emptied = await self._http.post("reset_prefix_cache", {}, lambda reply: bool(reply.get("success")))
+            finally:
+                await self._http.post("resume", {}, _anything)
+        except PolicyError as error:
+            raise VllmServerError(
+                f"{self.url} did not take the weights of {target}: {error}. A server started elsewhere needs "
+                f"VLLM_SERVER_DEV_MODE=1 and this machine's file system; {self._log_tail()}"
+            ) from error
+        if not emptied:
+            raise VllmServerError(
+                f"{self.url}: the prefix cache of the old weights could not be emptied; restart the server"
+            )
+
+    async def _join(self) -> None:
+        """Use the server at `url`, with this model's weights."""
+        from rlm_core.policies.vllm import read_models
+
+        self._open_client(max_retries=2)
+        assert self._http is not None
+        try:
+            models = await self._http.get("v1/models", read_models)
+        except PolicyError as error:
+            raise VllmServerError(
+                f"serve.url {self.url}: no vLLM server answers there ({error}); start it or unset serve.url"
+            ) from error
+        self.served_name = next(iter(models))
+        if models[self.served_name] < self.max_model_len:
+            raise VllmServerError(
+                f"serve.url {self.url} serves a context of {models[self.served_name]} tokens, serve.max_model_len asks for "
+                f"{self.max_model_len}; lower it, or start the server with --max-model-len {self.max_model_len}"
+            )
+        self.max_model_len = models[self.served_name]
+        await self.reload(self.model)
+        self.version = 0
+
+    async def _start(self) -> None:
+        for attempt in range(_ATTEMPTS_AT_A_FREE_PORT):
+            port = self._port or _free_port()
+            if self._port:
+                _check_port(self._port)
+            self._spawn(port)
+            try:
+                await self._wait_until_healthy()
+            except VllmServerError as error:
+                taken = any(sign in str(error) for sign in _PORT_TAKEN)
+                if self._port or not taken or attempt == _ATTEMPTS_AT_A_FREE_PORT - 1:
+                    raise
+                log.warning("port %d was taken meanwhile; trying another", port)
+                await self._kill()
+            else:
+                return
+
+    def _spawn(self, port: int) -> None:
+        assert self._folder is not None
+        self._url = f"http://127.0.0.1:{port}"
+        self.log_path = self._folder / "server.log"
+        self._log_file = open(self.log_path, "wb")  # noqa: SIM115 - closed in _kill
+        command = [
+            sys.executable, "-m", "rlm_core.policies.vllm_main",
+            "--model", str(self._folder / "model"),
+            "--served-model-name", self.served_name,
+            "--host", "127.0.0.1",
+            "--port", str(port),
+            "--dtype", self.dtype,
+            "--max-model-len", str(self.max_model_len),
+            "--max-num-seqs", str(self._max_num_seqs),
+            "--logprobs-mode", "processed_logprobs",
+            "--enable-prefix-caching",
+            "--disable-uvicorn-access-log",
+            *(["--enforce-eager"] if self._eager else []),
+            *self._extra_args,
+        ]  # fmt: skip
+        environment = {
+            **os.environ,
+            PARENT_VARIABLE: str(os.getpid()),
+            "VLLM_SERVER_DEV_MODE": "1",
+            "VLLM_NO_USAGE_STATS": "1",
+            "HF_HUB_OFFLINE": "1",
+            "TOKENIZERS_PARALLELISM": "false",
+        }
+        if _on_cpu():
+            command += ["--kv-cache-memory-bytes", str(int(self._kv_cache_gib * 2**30))]
+            environment["VLLM_CPU_NUM_OF_RESERVED_CPU"] = "0"
+            environment.pop("VLLM_CPU_KVCACHE_SPACE", None)
+        log.info("starting vLLM with %s on %s; log in %s", self.model, self._url, self.log_path)
+        self._process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=self._log_file,
+            stderr=subprocess.STDOUT,
+            env=environment,
+            start_new_session=True,
+        )
+        self._open_client(max_retries=4)
+
+    def _open_client(self, *, max_retries: int) -> None:
+        self._http = JsonClient(
+            self.url, timeout_seconds=self._start_timeout, max_retries=max_retries, give_up=self.why_dead
+        )
+
+    async def _wait_until_healthy(self) -> None:
+        start = time.monotonic()
+        last_line = start
+        async with httpx.AsyncClient(timeout=5, trust_env=False) as client:
+            while True:
+                with contextlib.suppress(httpx.TransportError):
+                    if (await client.get(f"{self.url}/health")).is_success:
+                        break
+                dead = self.why_dead()
+                if dead:
+                    raise VllmServerError(f"{self.model}: {dead}")
+                now = time.monotonic()
+                if now - start > self._start_timeout:
+                    raise VllmServerError(
+                        f"{self.model}: the vLLM server was not ready after {self._start_timeout:g} s; raise "
+                        f"serve.start_timeout_seconds; {self._log_tail()}"
+                    )
+                if now - last_line >= 10:
+                    last_line = now
+                    log.info("vLLM is starting: %.0f s; %s", now - start, self._last_log_line())
+                await asyncio.sleep(0.25)
+        self.start_seconds = time.monotonic() - start
+        log.info("vLLM answers on %s after %.1f s", self.url, self.start_seconds)
+
+    async def _stop(self) -> None:
+        if self._http is not None:
+            await self._http.aclose()
+        await self._kill()
+        if self._folder is not None:
+            self._keep_log()
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = None
+
+    async def _kill(self) -> None:
+        """End the whole process group: politely for a few seconds, then for certain."""
+        process, self._process = self._process, None
+        if process is not None:
+            if process.poll() is None:
+                process.terminate()
+                for _ in range(50):
+                    if process.poll() is not None:
+                        break
+                    await asyncio.sleep(0.1)
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            for _ in range(50):  # the kernel takes a moment to free a large process
+                try:
+                    os.killpg(process.pid, 0)
+                except (ProcessLookupError, PermissionError):
+                    break
+                await asyncio.sleep(0.1)
+        if self._log_file is not None:
+            self._log_file.close()
+            self._log_file = None
+
+    def _keep_log(self) -> None:
+        """The last server's log stays beside the folders, for a look after a failure."""
+        if self.log_path is not None and self.log_path.exists():
+            kept = self._parent_folder / "last-server.log"
+            with contextlib.suppress(OSError):
+                self.log_path.replace(kept)
+                self.log_path = kept
+
+    def _log_tail(self, lines: int = 25) -> str:
+        if self.log_path is None or not self.log_path.exists():
+            return "it has no log here"
+        text = self.log_path.read_text(encoding="utf-8", errors="replace").splitlines()
+        return "the end of its log:\n  " + "\n  ".join(line[:300] for line in text[-lines:])
+
+    def _last_log_line(self) -> str:
+        tail = self._log_tail(1).splitlines()
+        return tail[-1].strip()[:120]
+
+
+def _anything(reply: Any) -> Any:
+    return reply
+
+
+def _on_cpu() -> bool:
+    """Whether the installed vLLM is a CPU build (distribution `vllm-cpu`, or a version that ends in +cpu)."""
+    import importlib.metadata
+
+    for name in ("vllm-cpu", "vllm"):
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            return name == "vllm-cpu" or "+cpu" in importlib.metadata.version(name)
+    raise VllmServerError("vLLM is not installed; run `make setup`, or set serve.url to a running server")
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _check_port(port: int) -> None:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError as error:
+            raise VllmServerError(
+                f"serve.port {port} cannot be used ({error.strerror}): another program listens there; use another port, or 0 "
+                f"for a free one, or serve.url if a vLLM server is meant (`ss -ltnp 'sport = :{port}'` names the program)"
+            ) from error
