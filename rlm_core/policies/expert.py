@@ -1,13 +1,14 @@
 """A scripted policy: a real alternative to a model for teaching, with its limits stated.
 
 It reads what a model would read (the question, the prompt's limits, the observations) and nothing else: no gold, no side
-channel. One paper: search for the question's key phrase, read the hits, answer with the passages that fit. Several papers, where
-children are allowed: list the papers, ask a child for each, join their answers. It cannot judge meaning: it finds passages by
-their words. Its code is short and regular, so that a small model can learn it.
+channel. One paper: search for the question's key phrase, read the hits, answer with the passages that fit. Several papers,
+where children are allowed: list the papers, ask a child for each, join their answers. It cannot judge meaning: it finds
+passages by their words. Its code is short and regular, so that a small model can learn it.
 """
 
 from __future__ import annotations
 
+import json
 import random
 import re
 import time
@@ -16,9 +17,13 @@ from typing import Any, Protocol
 
 from rlm_core.files import content_key
 from rlm_core.policies.base import Action, Message, Sampling, as_messages
+from rlm_core.policies.expert_phrases import content_words, key_phrases
+from rlm_core.policies.expert_scene import Hit, Scene, Step, read_scene
 
 SHOWN = 4
 """Hits that a search prints."""
+ENOUGH_TRIES = 3
+"""Search terms tried before the best of what was found is taken, or nothing."""
 
 
 class Renderer(Protocol):
@@ -29,7 +34,7 @@ class Renderer(Protocol):
 
 
 class ExpertPolicy:
-    """`noise`: share of turns with a mistake. Mistakes depend on the seed, the call's own seed and what was read: nothing else."""
+    """`noise`: share of turns with a mistake. Mistakes depend on the seed, the call's own seed and what was read."""
 
     def __init__(
         self, noise: float = 0.0, seed: int = 0, renderer: Renderer | None = None, name: str = "expert"
@@ -82,7 +87,8 @@ def _ask_children(scene: Scene) -> str:
     lines += [
         "found = []",
         f"for i in range(0, len(papers), {scene.at_once}):",
-        f"    for answer in rlm_query_batched({_quote(scene.question)}, papers[i:i + {scene.at_once}]):",
+        f"    batch = papers[i:i + {scene.at_once}]",
+        f"    for answer in rlm_query_batched([{_quote(scene.question)}] * len(batch), batch):",
         "        if isinstance(answer, list):",
         "            found += answer",
         "FINAL(found)" if scene.last else 'print(len(found), "passages")',

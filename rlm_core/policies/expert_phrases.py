@@ -281,6 +281,8 @@ _SCAFFOLD = frozenset(
 )
 
 MAX_PHRASES = 8
+_FIRST = 6.0
+"""Weight of being named first, in letters: questions tend to name their subject before its circumstances."""
 
 
 def content_words(text: str) -> list[str]:
@@ -296,7 +298,8 @@ def key_phrases(question: str) -> list[str]:
     """
     quoted = [next(g for g in m.groups() if g).strip(" .,;?!") for m in _QUOTED.finditer(question)]
     rest = _QUOTED.sub(" , ", question)
-    runs = sorted(_runs(rest), key=lambda run: -_weight(run))
+    found = _runs(rest)
+    runs = sorted(found, key=lambda run: -_weight(run) - (_FIRST if run is found[0] else 0.0))
     phrases = quoted + [" ".join(run) for run in runs]
     words = [w for phrase in phrases for w in phrase.split() if w.lower() not in _STOP]
     phrases += sorted(words, key=lambda w: -_weight([w]))

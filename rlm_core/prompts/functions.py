@@ -5,10 +5,13 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 from rlm_core.papers.tools import Tools
 from rlm_core.prompts.style import Allowance, PromptStyle, Task
+from rlm_core.repl.worker.interpreter import Interpreter
+from rlm_core.repl.worker.subcalls import make_query_functions
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,42 +37,25 @@ def describe(function: Callable[..., Any]) -> Function:
     return Function(name, f"{name}{text}", doc.split("\n", 1)[0].strip())
 
 
+def _describe_answers() -> tuple[Function, ...]:
+    """FINAL and FINAL_VAR are made by the interpreter of a REPL; their docstrings do not depend on which."""
+    nobody = SimpleNamespace(answers=None)
+    return describe(Interpreter._make_final(nobody)), describe(Interpreter._make_final_var(nobody))  # type: ignore[arg-type]
+
+
+_QUERIES = {name: describe(function) for name, function in make_query_functions(lambda name, args: None).items()}
+
 PAPER_TOOLS = tuple(
     describe(f) for f in (Tools.list_papers, Tools.search, Tools.extract_section, Tools.get_paper_abstract)
 )
+ANSWERS = _describe_answers()
+ASKING = tuple(f for name, f in _QUERIES.items() if name.startswith("llm_"))
+RECURSING = tuple(f for name, f in _QUERIES.items() if name.startswith("rlm_"))
 
-
-def FINAL(value: Any) -> None:
-    """Answer with `value` (text, number, list or dict) and stop."""
-
-
-def FINAL_VAR(name: str) -> None:
-    """Answer with the variable of that name and stop."""
-
-
-def llm_query(prompt: str) -> str:
-    """Ask a language model that sees only `prompt`; return its text."""
-    raise NotImplementedError
-
-
-def llm_query_batched(prompts: list[str]) -> list[str]:
-    """Ask many prompts at once; return the texts in order, {"error": ...} where one failed."""
-    raise NotImplementedError
-
-
-def rlm_query(prompt: str, context: Any = None) -> Any:
-    """Give a question to a child with a REPL of its own and return its answer; it reads `context`: a paper id, a list of ids, or any text or dict; None gives it yours."""  # noqa: E501
-    raise NotImplementedError
-
-
-def rlm_query_batched(prompts: list[str], contexts: Any = None) -> list[Any]:
-    """Ask one child for each prompt with the context beside it, at once; return the answers in order, {"error": ...} where one failed."""  # noqa: E501
-    raise NotImplementedError
-
-
-ANSWERS = (describe(FINAL), describe(FINAL_VAR))
-ASKING = (describe(llm_query), describe(llm_query_batched))
-RECURSING = (describe(rlm_query), describe(rlm_query_batched))
+CONTEXT_RULE = (
+    "A child reads its context: a paper's id or a row of list_papers(), a text, or a dict; without one it reads yours."
+)
+"""What `rollouts.contexts.child_context` takes."""
 
 _COMPACT = {"search", "FINAL"}
 _COMPACT_RECURSING = {"list_papers", "rlm_query_batched", "FINAL"}

@@ -27,15 +27,18 @@ def _compact(task: Task, style: PromptStyle, allowance: Allowance) -> str:
         return "First look at `context` with code, then answer."
     if task.scope == "multi" and allowance.may_recurse(style):
         at_once = batch_size(style, allowance)
-        return f"First list the papers. Then ask the question of each, at most {at_once} a call. Then answer with all they found."
+        return (
+            "First list the papers. Then ask a child the question for each, with the paper as context, at most "
+            f"{at_once} a call. Then answer with all that they found."
+        )
     return "First search for the key phrase of the question and print. Then answer with the passages that fit."
 
 
 def _single(*, child: bool) -> str:
     steps = [
         "1. Search for the key phrase of the question and print the passages.",
-        "2. If they do not fit, search for synonyms, single rare words, abbreviations; the text comes from a PDF, so words may be "
-        "run together or split.",
+        "2. If they do not fit, search for synonyms, single rare words, abbreviations. The text comes from a PDF: words may "
+        "be run together or split.",
         "3. Where a passage is cut, widen it: search(..., window=1200), or extract_section(start_phrase, end_phrase).",
         "4. In a later turn, having read them, answer with the passages that hold the evidence, whole paragraphs of them.",
     ]
@@ -49,8 +52,9 @@ def _multi(style: PromptStyle, allowance: Allowance) -> str:
     return "\n".join(
         [
             "1. List the papers, and search for the key phrase and its synonyms to see which of them matter.",
-            f"2. Ask one child for each paper that may matter: rlm_query_batched(prompts, paper_ids), at most {at_once} a call. "
-            "A prompt says the whole question, what to return (a list of passages copied from the paper) and the paper's abstract.",
+            f"2. Ask one child for each paper that may matter: rlm_query_batched(prompts, paper_ids), at most {at_once} a "
+            "call. A prompt says the whole question, what to return (a list of passages copied from the paper) and the paper's "
+            "abstract.",
             "3. Join the lists that they return; a slot of a failed child is a dict with the key 'error'.",
             "4. In a later turn answer with the joined list by FINAL_VAR. Do not filter the children's passages again.",
         ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rlm_core.prompts.functions import functions_for
+from rlm_core.prompts.functions import CONTEXT_RULE, functions_for
 from rlm_core.prompts.strategies import strategy_for
 from rlm_core.prompts.style import Allowance, PromptStyle, Task
 
@@ -49,7 +49,7 @@ def _role(task: Task) -> str:
     what = {"single": "a paper", "multi": "several papers", "text": "a context"}[task.scope]
     role = f"You answer a question about {what}, too long to read at once, by writing Python code in a REPL."
     if task.is_child:
-        role += " You were asked by another model, which works on a larger question: your answer goes to its program as a value."
+        role += " You were asked by another model, which works on a larger question; your answer goes to its program."
     return role
 
 
@@ -72,7 +72,8 @@ def _limits(style: PromptStyle, allowance: Allowance) -> str:
     text = f"At most {at_once} prompts in one batched call, and {allowance.subcalls} in all, further down included."
     if not allowance.may_recurse(style):
         return text + " You may not start child RLMs."
-    return text + f" Children may go {allowance.depth_left} level{'s' if allowance.depth_left > 1 else ''} deep."
+    levels = f"{allowance.depth_left} level{'s' if allowance.depth_left > 1 else ''}"
+    return f"{text} Children may go {levels} deep. {CONTEXT_RULE}"
 
 
 _WARNING = (
@@ -83,7 +84,7 @@ _WARNING = (
 
 def _answering(task: Task) -> str:
     if task.papers is None:
-        return "Look at the context before you answer, and answer as soon as you are sure, in the form that the question asks for."
+        return "Look at the context before you answer; answer as soon as you are sure, in the form that the question asks for."
     return (
         "The answer is a Python list of strings: the passages that hold the evidence, each copied exactly from a paper's text "
         "(not retold, not shortened by dots). An empty list is a valid answer when there is none."

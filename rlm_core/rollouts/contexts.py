@@ -7,19 +7,21 @@ from typing import Any
 
 from rlm_core.prompts import Task
 
+_LONGEST_ID = 300
+"""Characters of a paper's id or of its row in `list_papers()`; what is longer is a text."""
+
 
 def child_context(wanted: Any, parent: Any) -> Any:
     """The context that a child gets. Raises `ValueError` with a message for the model.
 
-    None: the parent's own. A paper id (or a row "id: title" of `list_papers()`): that paper. A list of them: those papers.
-    Any other text or list of texts: that text. A dict: itself.
+    None: the parent's own. A paper id (or a row "id: title" of `list_papers()`): that paper. A list of them, which may arrive
+    joined by blank lines: those papers. Any other text or list of texts: that text. A dict: itself.
     """
     if wanted is None:
         return parent
     papers = Task("", parent).papers or {}
     if isinstance(wanted, str):
-        key = paper_id(wanted, papers)
-        return {key: papers[key]} if key is not None else wanted
+        return _from_list(wanted.split("\n\n"), papers)
     if isinstance(wanted, Mapping):
         return dict(wanted)
     if isinstance(wanted, Sequence) and wanted and all(isinstance(item, str) for item in wanted):
@@ -31,11 +33,11 @@ def child_context(wanted: Any, parent: Any) -> Any:
 
 def _from_list(wanted: Sequence[str], papers: Mapping[str, Any]) -> Any:
     keys = [paper_id(item, papers) for item in wanted]
-    if not any(keys):
+    if not all(keys):
+        if any(keys) and max(map(len, wanted)) <= _LONGEST_ID:
+            unknown = next(item for item, key in zip(wanted, keys, strict=True) if key is None)
+            raise ValueError(f"no paper {unknown!r}; the papers are {', '.join(list(papers)[:20])}")
         return "\n\n".join(wanted)
-    unknown = [item for item, key in zip(wanted, keys, strict=True) if key is None]
-    if unknown:
-        raise ValueError(f"no paper {unknown[0]!r:.60}; the papers are {', '.join(list(papers)[:20])}")
     return {key: papers[key] for key in keys if key is not None}
 
 
@@ -45,7 +47,7 @@ def paper_id(text: str, papers: Mapping[str, Any]) -> str | None:
     if text in papers:
         return text
     head = text.split(":", 1)[0].strip()
-    return head if head in papers and len(text) < 300 else None
+    return head if head in papers and len(text) <= _LONGEST_ID else None
 
 
 def pair_up(prompts: Any, contexts: Any) -> list[tuple[str, Any]]:

@@ -32,14 +32,13 @@ async def run_blocks(worker: Worker, blocks: Sequence[str], *, output_chars: int
     for number, block in enumerate(blocks, 1):
         result = await worker.execute(block)
         seconds += result.seconds
-        error = ErrorClass(result.error_class) if result.error_class else ErrorClass.NONE
         if result.has_final:
-            return Outcome(error=error, answer=result.final, has_answer=True, seconds=seconds)
+            return Outcome(error=result.error_class, answer=result.final, has_answer=True, seconds=seconds)
         shown.append(as_shown(result))
         if result.error is not None:
             if number < len(blocks):
                 shown.append(say.NOT_RUN)
-            return Outcome(_joined(shown, output_chars), error, seconds=seconds)
+            return Outcome(_joined(shown, output_chars), result.error_class, seconds=seconds)
     return Outcome(_joined(shown, output_chars), seconds=seconds)
 
 

@@ -186,8 +186,9 @@ async def _follow(tree: Tree, node: Node, worker: Worker, text: str, *, last: bo
         refusals = node.refusals
         outcome = await run_blocks(worker, parsed.code_blocks, output_chars=tree.config.output_chars)
         node.has_run_code = True
-        if outcome.error is ErrorClass.CODE and node.refusals > refusals:
-            outcome = dataclasses.replace(outcome, error=ErrorClass.BUDGET)
+        if outcome.error in (ErrorClass.CODE, ErrorClass.BUDGET):  # a sub-call refused for another reason is wrong code
+            refused = node.refusals > refusals
+            outcome = dataclasses.replace(outcome, error=ErrorClass.BUDGET if refused else ErrorClass.CODE)
         return outcome
     if parsed.final is None:
         problems = "\n".join(f"Error: {problem}" for problem in parsed.errors)

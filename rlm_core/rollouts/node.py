@@ -31,7 +31,7 @@ class Node:
     status: Status = Status.CANCELLED
     """Of a node that has not ended: whatever cuts it off now leaves it cancelled."""
     failure: str = ""
-    usage: Usage = Usage()
+    usage: Usage = field(default_factory=Usage)
     """Its own, without children."""
     has_run_code: bool = False
     refusals: int = 0

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from typing import Any
 
-from rlm_core.repl import ExecutionResult, Repl, ReplError, ReplLimits
+from rlm_core.repl import ExecutionResult, Repl, ReplLimits, SandboxUnavailable, SubcallHandler
 from rlm_core.rollouts.config import RolloutConfig
 
 
@@ -21,7 +21,7 @@ class Worker:
         self._task, self._stack = task, stack
 
     @classmethod
-    def start(cls, context: Any, config: RolloutConfig, subcalls: Any) -> Worker:
+    def start(cls, context: Any, config: RolloutConfig, subcalls: SubcallHandler) -> Worker:
         limits = ReplLimits(
             wall_seconds=config.block_seconds, memory_mb=config.memory_mb, output_chars=config.output_chars
         )
@@ -33,8 +33,13 @@ class Worker:
         """Run one block. Raises `WorkerFailure`; what the code does wrong is in the result."""
         try:
             repl = await self._task
+        except ValueError as error:
+            raise WorkerFailure(f"the context cannot be handed over: {error}") from error
+        except (SandboxUnavailable, RuntimeError, OSError) as error:
+            raise WorkerFailure(f"{type(error).__name__}: {error}") from error
+        try:
             return await repl.execute(code)
-        except (ReplError, OSError) as error:
+        except (SandboxUnavailable, RuntimeError, OSError) as error:
             raise WorkerFailure(f"{type(error).__name__}: {error}") from error
 
     async def close(self) -> None:
