@@ -1,0 +1,137 @@
+"""The whole way from boxes to a paper's text and structure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from rlm_core.papers.layout import patterns
+from rlm_core.papers.layout.boxes import PageBoxes
+from rlm_core.papers.layout.columns import reading_order
+from rlm_core.papers.layout.joining import Words, join_lines
+from rlm_core.papers.layout.kinds import classify
+from rlm_core.papers.layout.margins import drop_running_heads
+from rlm_core.papers.layout.paragraphs import Block, Measure, measure, to_blocks
+from rlm_core.papers.records import PAGE_BREAK, Paragraph, ParagraphKind, Section
+
+_FLOW = frozenset({"body", "abstract", "reference"})
+"""Kinds whose paragraphs run on over column and page breaks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """What `Paper` holds, still without an id."""
+
+    title: str
+    abstract: str
+    pages: tuple[str, ...]
+    sections: tuple[Section, ...]
+    paragraphs: tuple[Paragraph, ...]
+
+
+def assemble(pages: Sequence[PageBoxes], *, exact: bool, title_hint: str = "") -> Layout:
+    """Read pages as a person does. `exact`: sizes and weights come from a text layer, not from OCR boxes."""
+    cleaned = drop_running_heads(pages)
+    lines = reading_order(cleaned)
+    usual = measure(lines, exact=exact)
+    blocks = to_blocks(lines, usual)
+    classify(blocks, usual, title_hint=title_hint, heights={page.number: page.height for page in pages})
+    blocks = _join_over_breaks(blocks)
+    words = Words(line.text for line in lines)
+    for block in blocks:
+        block.text = join_lines([line.text for part in (block, *block.more) for line in part.lines], words)
+    return _compose(blocks, len(pages))
+
+
+def _join_over_breaks(blocks: Sequence[Block]) -> list[Block]:
+    """Join a paragraph's parts that a column, a page, a figure or a formula separates."""
+    joined: list[Block] = []
+    open_block: Block | None = None
+    indented = _uses_indents(blocks)
+    for block in blocks:
+        if block.kind in _FLOW:
+            if open_block is not None and open_block.kind == block.kind and _continues(open_block, block, indented):
+                open_block.more.append(block)
+                continue
+            open_block = block
+        elif block.kind in ("heading", "title"):
+            open_block = None
+        joined.append(block)
+    return joined
+
+
+def _uses_indents(blocks: Sequence[Block]) -> bool:
+    """Whether paragraphs of this paper begin with an indent (as against a gap)."""
+    long = [b for b in blocks if b.kind == "body" and len(b.lines) > 2]
+    return len(long) >= 4 and sum(b.first.indent > 0.7 for b in long) > 0.45 * len(long)
+
+
+def _continues(before: Block, block: Block, indented: bool) -> bool:
+    last, first = before.last, block.first
+    tail = last.text.rstrip()
+    if patterns.BULLET.match(first.text) or (block.kind == "reference" and patterns.REFERENCE_MARK.match(first.text)):
+        return False
+    if first.text[:1].islower():
+        return not patterns.FULL_STOP.search(tail)
+    if last.column == first.column:
+        return False
+    if tail.endswith(("-", ",", "(", "–")):
+        return True
+    if not patterns.SENTENCE_END.search(tail):
+        return last.slack < 0.1
+    if block.kind == "reference":
+        return False
+    return indented and last.slack < 0.03 and first.indent < 0.4 and not block.heading
+
+
+def _compose(blocks: Sequence[Block], num_pages: int) -> Layout:
+    texts: list[list[str]] = [[] for _ in range(num_pages)]
+    for block in blocks:
+        texts[block.first.page - 1].append(block.text)
+    pages = tuple(PAGE_BREAK.join(parts) for parts in texts)
+    starts, position = [], 0
+    for page in pages:
+        starts.append(position)
+        position += len(page) + len(PAGE_BREAK)
+    total = max(0, position - len(PAGE_BREAK))
+    paragraphs: list[Paragraph] = []
+    section, heads = "", []
+    inside = [0] * num_pages
+    for block in sorted(blocks, key=lambda b: b.first.page):
+        page = block.first.page - 1
+        start = starts[page] + inside[page]
+        inside[page] += len(block.text) + len(PAGE_BREAK)
+        if block.kind == "heading":
+            section = block.text
+            heads.append((block.text, start))
+        paragraphs.append(_paragraph(block, start, section))
+    ends = [start for _, start in heads[1:]] + [total]
+    sections = tuple(Section(title, start, end) for (title, start), end in zip(heads, ends, strict=True))
+    title = " ".join(p.text for p in paragraphs if p.kind == "title")
+    return Layout(title, _abstract(paragraphs), pages, sections, tuple(paragraphs))
+
+
+def _paragraph(block: Block, start: int, section: str) -> Paragraph:
+    box = (
+        min(line.x0 for line in block.lines),
+        min(line.top for line in block.lines),
+        max(line.x1 for line in block.lines),
+        max(line.bottom for line in block.lines),
+    )
+    rounded = (round(box[0], 1), round(box[1], 1), round(box[2], 1), round(box[3], 1))
+    return Paragraph(block.text, block.first.page, rounded, cast(ParagraphKind, block.kind), start, section)
+
+
+def _abstract(paragraphs: Sequence[Paragraph]) -> str:
+    """The abstract's text without its heading; a section "Summary" stands in for one."""
+    own = [p.text for p in paragraphs if p.kind == "abstract"]
+    if own:
+        return patterns.ABSTRACT.sub("", " ".join(own), count=1).strip()
+    summary = [
+        p.text for p in paragraphs if p.kind == "body" and patterns.bare_heading(p.section) in ("summary", "abstract")
+    ]
+    return " ".join(summary[:3])
+
+
+__all__ = ["Layout", "Measure", "assemble"]

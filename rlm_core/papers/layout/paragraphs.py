@@ -1,0 +1,162 @@
+"""Lines in reading order cut into paragraphs: by gaps, indentation, short last lines, font, and what begins a line."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from statistics import median
+
+from rlm_core.papers.layout import patterns
+from rlm_core.papers.layout.boxes import Line
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """What is usual in this paper."""
+
+    size: float
+    """Of body text."""
+    pitch: float
+    """From the top of a line to the next one's, in body text."""
+    exact: bool
+    """Sizes and weights come from a text layer; from OCR they are rough."""
+
+    def same_size(self, a: float, b: float) -> bool:
+        return abs(a - b) <= (0.07 if self.exact else 0.35) * max(a, b)
+
+
+@dataclass(slots=True)
+class Block:
+    """A paragraph in the making."""
+
+    lines: list[Line]
+    kind: str = "body"
+    heading: bool = False
+    text: str = ""
+    more: list[Block] = field(default_factory=list)
+    """Parts of the same paragraph in later columns or pages."""
+
+    @property
+    def first(self) -> Line:
+        return self.lines[0]
+
+    @property
+    def last(self) -> Line:
+        return self.more[-1].last if self.more else self.lines[-1]
+
+    @property
+    def size(self) -> float:
+        return median(line.size for line in self.lines)
+
+
+def measure(lines: Sequence[Line], *, exact: bool) -> Measure:
+    """Body size: the one most letters have. Pitch: median distance of lines of that size in one column."""
+    sizes: Counter[float] = Counter()
+    for line in lines:
+        sizes[round(line.size * 2) / 2] += len(line.text)
+    size = sizes.most_common(1)[0][0] if sizes else 10.0
+    steps = [
+        b.top - a.top
+        for a, b in pairwise(lines)
+        if a.column == b.column and abs(a.size - size) < 0.3 * size and 0.7 * size < b.top - a.top < 2.6 * size
+    ]
+    return Measure(size, median(steps) if steps else 1.2 * size, exact)
+
+
+def to_blocks(lines: Sequence[Line], usual: Measure) -> list[Block]:
+    """Cut the lines of all columns into blocks; nothing is joined across columns yet."""
+    pitches = _pitches(lines, usual)
+    blocks: list[Block] = []
+    for line in lines:
+        if line.text.strip():
+            current = blocks[-1] if blocks else None
+            if current is None or _breaks(current, line, usual, pitches):
+                blocks.append(Block([line], heading=looks_like_heading(line, usual)))
+            else:
+                current.lines.append(line)
+    return blocks
+
+
+def _pitches(lines: Sequence[Line], usual: Measure) -> dict[int, float]:
+    """Each column's own pitch, where it has enough lines to tell."""
+    steps: dict[int, list[float]] = {}
+    for a, b in pairwise(lines):
+        if a.column == b.column and 0.7 * a.size < b.top - a.top < 2.2 * a.size:
+            steps.setdefault(a.column, []).append(b.top - a.top)
+    return {column: median(values) for column, values in steps.items() if len(values) >= 4}
+
+
+def _breaks(block: Block, line: Line, usual: Measure, pitches: dict[int, float]) -> bool:
+    """Whether `line` begins a new block after `block`."""
+    last, first = block.lines[-1], block.first
+    if line.column != last.column:
+        return True
+    step = line.top - last.top
+    pitch = pitches.get(line.column, usual.pitch) * (max(1.0, last.size / usual.size) if usual.exact else 1.0)
+    heading = looks_like_heading(line, usual)
+    if block.heading:
+        # A heading may take two lines, in one font and close together.
+        tight = step < 1.35 * max(pitch, 1.25 * last.size)
+        same = usual.exact and usual.same_size(last.size, line.size) and last.bold == line.bold and last.slack < 0.35
+        return not (tight and same and heading and not patterns.NUMBERED.match(line.text) and len(block.lines) < 4)
+    if step > 1.4 * pitch or step < -0.5 * pitch or heading:
+        return True
+    if not usual.same_size(last.size, line.size):
+        return True
+    if (
+        patterns.CAPTION.match(line.text)
+        and patterns.FULL_STOP.search(last.text)
+        and not patterns.CAPTION.match(first.text)
+    ):
+        return True
+    return _indented(block, line, step, pitch) or _after_short_line(last, line)
+
+
+def _indented(block: Block, line: Line, step: float, pitch: float) -> bool:
+    """A first-line indent, or the next item of a list or of hanging references."""
+    last, first = block.lines[-1], block.first
+    bullet = bool(patterns.BULLET.match(line.text))
+    if bullet and (
+        patterns.SENTENCE_END.search(last.text) or patterns.BULLET.match(first.text) or line.text[0] in "•●▪"
+    ):
+        return True
+    hanging = len(block.lines) > 1 and block.lines[1].indent - first.indent > 0.7
+    if hanging or patterns.BULLET.match(first.text) or patterns.REFERENCE_MARK.match(first.text):
+        return line.indent < first.indent + 0.4 and last.indent > first.indent + 0.7
+    return 0.7 < line.indent < 4.5 and last.indent < line.indent - 0.6 and _ends(last) and not line.text[:1].islower()
+
+
+def _ends(line: Line) -> bool:
+    return bool(patterns.SENTENCE_END.search(line.text)) or line.slack > 0.15
+
+
+def _after_short_line(last: Line, line: Line) -> bool:
+    if last.slack < 0.1 or line.text[:1].islower():
+        return False
+    return bool(patterns.FULL_STOP.search(last.text)) or (
+        last.text.endswith(":") and bool(patterns.BULLET.match(line.text))
+    )
+
+
+def looks_like_heading(line: Line, usual: Measure) -> bool:
+    """A short line that is a known section name, is numbered, or stands out by size or weight."""
+    text = line.text.strip()
+    if patterns.CAPTION.match(text) or line.wide_gaps or patterns.letters_share(text) < 0.6:
+        return False
+    if patterns.is_section_name(text):
+        return text[0].isupper() or bool(patterns.NUMBERED.match(text))
+    if len(text) > 110 or len(text) < 4 or text[-1] in ",;" or line.text[:1].islower():
+        return False
+    closed = text.endswith(".") and len(text) > 50
+    numbered = bool(patterns.NUMBERED.match(text)) and (line.slack > 0.1 or usual.exact) and not closed
+    if usual.exact:
+        stands_out = line.size > 1.07 * usual.size or (line.bold and line.size > 0.97 * usual.size)
+        return not closed and (stands_out or (numbered and len(text) < 70 and line.slack > 0.2))
+    capitals = text.isupper() and len(text) > 5 and line.slack > 0.1
+    return (
+        capitals
+        or (numbered and len(text) < 80)
+        or (line.size > 1.3 * usual.size and line.slack > 0.1 and len(text) < 70)
+    )

@@ -1,0 +1,58 @@
+"""How headings, captions, references and the like begin, as patterns over one line or paragraph."""
+
+from __future__ import annotations
+
+import re
+
+_ONE_WORD = """
+abstract summary introduction background motivation methods method materials results discussion conclusion conclusions
+acknowledgements acknowledgments acknowledgement acknowledgment references bibliography appendix overview limitations
+experiments evaluation implementation methodology funding
+"""
+_PHRASES = """
+related work, future work, materials and methods, methods and materials, material and methods, results and discussion,
+discussion and conclusion, discussion and conclusions, statement of need, conflict of interest, conflicts of interest,
+competing interests, author contributions, authors' contributions, literature cited, works cited, supplementary material,
+supplementary materials, data availability, experimental setup, statistical analysis, concluding remarks
+"""
+SECTION_NAMES = frozenset(_ONE_WORD.split()) | {name.strip() for name in _PHRASES.replace("\n", " ").split(",")}
+
+NUMBERED = re.compile(r"^(?:\d{1,2}(?:\.\d{1,2}){0,3}\.?|[IVX]{1,4}\.|[A-H]\.(?:\d+\.?)?)\s+(?=[A-Z“\"(])")
+CAPTION = re.compile(
+    r"^(?:figure|fig\.?|table|scheme|listing|algorithm|plate|chart)\s*\.?\s*(?:\d+|[IVX]+|[A-Z]\d*)\s*(?P<stop>[.:|)–—-]|\s)",
+    re.IGNORECASE,
+)
+TABLE_CAPTION = re.compile(r"^table\b", re.IGNORECASE)
+BULLET = re.compile(r"^(?:[•●▪◦‣∙·■*–—-]|\(?(?:\d{1,2}|[a-h]|[ivx]{1,4})[.)])\s+\S")
+REFERENCES = re.compile(
+    r"^(?:\d+\.?\s*|[IVX]+\.\s*)?(?:references?(?: and notes)?|bibliography|literature cited|works cited)\W*$",
+    re.IGNORECASE,
+)
+REFERENCE_MARK = re.compile(r"^(?:\[\w{1,12}\]|\(\d{1,3}\)|\d{1,3}[.)]?\s)")
+AFTER_REFERENCES = re.compile(r"^(?:\w\.?\s+)?(?:appendi(?:x|ces)|supplement\w*)\b", re.IGNORECASE)
+ABSTRACT = re.compile(r"^(?:abstract|summary|a\s?b\s?s\s?t\s?r\s?a\s?c\s?t)\b\s*[:.—–-]*\s*", re.IGNORECASE)
+KEYWORDS = re.compile(
+    r"^(?:key\s?-?words?(?: and phrases)?|index terms|general terms|abbreviations|CCS concepts)\b", re.IGNORECASE
+)
+INTRODUCTION = re.compile(r"^(?:\d+\.?\s*|I\.\s*)?introduction\b", re.IGNORECASE)
+FOOTNOTE = re.compile(
+    r"^(?:[*†‡§¶#]|\d{1,2}\s?(?=[A-Z(h])|[a-d]\s(?=[A-Z])|https?://|e-?mail\b|correspond)", re.IGNORECASE
+)
+SENTENCE_END = re.compile(r"[.!?:;][\"'”’)\]]*(?:\s*\[?\d{1,3}(?:[,–-]\s?\d{1,3})*\]?)?$")
+"""Also before a raised reference number, which OCR and parsers write behind the stop."""
+FULL_STOP = re.compile(r"[.!?][\"'”’)\]]*(?:\s*\[?\d{1,3}(?:[,–-]\s?\d{1,3})*\]?)?$")
+
+
+def bare_heading(text: str) -> str:
+    """The heading without its number and closing marks, in lower case."""
+    return NUMBERED.sub("", text).strip(" .:—–").lower()
+
+
+def is_section_name(text: str) -> bool:
+    return bare_heading(text) in SECTION_NAMES
+
+
+def letters_share(text: str) -> float:
+    """Share of letters among all that is not white space."""
+    dense = "".join(text.split())
+    return sum(c.isalpha() for c in dense) / len(dense) if dense else 0.0
