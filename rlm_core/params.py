@@ -219,6 +219,9 @@ class SftParams(Section):
     """Rows an optimizer step."""
     micro_batch_size: int = Field(4, ge=1)
     """Rows a forward pass; changes memory and speed, not the gradient."""
+    merge_turns: bool = True
+    """Turns of a rollout whose prompts extend each other become one row with every completion in the loss: the same
+    tokens are learned from the same inputs, and shared history is computed once. A row is then a dialogue."""
     lr: float = Field(3e-4, gt=0)
     """Peak learning rate of the cosine schedule."""
     warmup_share: Share = 0.05
@@ -271,7 +274,11 @@ class GrpoParams(Section):
     eval_every: int = Field(5, ge=0)
     """Steps between evaluations on validation queries; 0 never."""
     eval_queries: int = Field(16, ge=1)
-    """Validation queries an evaluation."""
+    """Validation queries an evaluation, the first ones of the file."""
+    eval_samples: int = Field(4, ge=1)
+    """Rollouts a validation query: more make the choice of a checkpoint less a matter of luck."""
+    select: Literal["best", "last"] = "best"
+    """Weights that become the model: those with the best validation reward, or those of the last step."""
 
 
 Arm = Literal["base", "sft", "grpo", "expert", "bm25_topk", "full_context", "no_subcalls"]

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from rlm_core.grpo.tries import build_trie, shared_prefix, sort_key
+from rlm_core.grpo.tries import build_trie, chains, shared_prefix, sort_key
 from rlm_core.records import TurnSample
 
 
@@ -65,7 +65,7 @@ def plan_passes(samples: Sequence[TurnSample], packing: str, max_tokens: int) ->
     if packing == "tree":
         return _tree_passes(samples, max_tokens)
     if packing == "chain":
-        return _row_passes(_chains(samples), max_tokens)
+        return _row_passes(_chained(samples), max_tokens)
     if packing == "none":
         return _row_passes([[sample] for sample in samples], max_tokens)
     raise ValueError(f"packing is {packing!r}; give 'tree', 'chain' or 'none'")
@@ -107,23 +107,9 @@ def _tree_pass(samples: list[TurnSample]) -> Pass:
     )
 
 
-def _chains(samples: Sequence[TurnSample]) -> list[list[TurnSample]]:
-    """Group samples into chains; each member's prompt starts with the whole sequence of the one before it."""
-    chains: list[list[TurnSample]] = []
-    open_chains: list[tuple[np.ndarray, list[TurnSample]]] = []
-    for sample in sorted(samples, key=lambda s: sort_key(sequence_of(s))):
-        sequence = sequence_of(sample)
-        # In sorted order, what is a prefix of this sequence forms a stack; all else cannot be extended any more.
-        while open_chains and shared_prefix(open_chains[-1][0], sequence) < len(open_chains[-1][0]):
-            open_chains.pop()
-        if open_chains and len(open_chains[-1][0]) <= len(sample.prompt_ids):
-            chain = open_chains.pop()[1]
-            chain.append(sample)
-        else:
-            chain = [sample]
-            chains.append(chain)
-        open_chains.append((sequence, chain))
-    return chains
+def _chained(samples: Sequence[TurnSample]) -> list[list[TurnSample]]:
+    found = chains([(s.prompt_ids, s.completion_ids) for s in samples])
+    return [[samples[i] for i in chain] for chain in found]
 
 
 def _row_passes(chains: list[list[TurnSample]], max_tokens: int) -> list[Pass]:

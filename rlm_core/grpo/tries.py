@@ -66,3 +66,26 @@ def build_trie(sequences: Sequence[Ids]) -> Trie:
     ends[path] = count
     empty: list[np.ndarray] = [np.zeros(0, dtype=np.int64)]
     return Trie(np.concatenate(tokens or empty), np.concatenate(depths or empty), ends[:count], paths)
+
+
+def chains(turns: Sequence[tuple[Sequence[int], Sequence[int]]]) -> list[list[int]]:
+    """Group (prompt, completion) pairs into chains, as indices; each prompt starts with the whole turn before it.
+
+    [1 2]+[3], [1 2 3 4]+[5], [1 2 9]+[5] give the chains 0-1 and 2.
+    """
+    sequences = [np.asarray([*prompt, *completion], np.int64) for prompt, completion in turns]
+    found: list[list[int]] = []
+    stack: list[tuple[np.ndarray, list[int]]] = []
+    for index in sorted(range(len(turns)), key=lambda i: sort_key(sequences[i])):
+        sequence = sequences[index]
+        # In sorted order, what is a prefix of this sequence forms a stack; all else cannot be extended any more.
+        while stack and shared_prefix(stack[-1][0], sequence) < len(stack[-1][0]):
+            stack.pop()
+        if stack and len(stack[-1][0]) <= len(turns[index][0]):
+            chain = stack.pop()[1]
+            chain.append(index)
+        else:
+            chain = [index]
+            found.append(chain)
+        stack.append((sequence, chain))
+    return found
