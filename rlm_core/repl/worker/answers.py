@@ -6,7 +6,7 @@ import collections
 import math
 import types
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, cast
 
 _MAX_DEPTH = 50
 _SHOWN = 30
@@ -57,7 +57,7 @@ def _convert(value: Any, budget: list[int], limit: int, depth: int) -> Any:
     if isinstance(value, (set, frozenset)):
         return [_convert(item, budget, limit, depth + 1) for item in _ordered(value)]
     if isinstance(value, _LISTS):
-        return [_convert(item, budget, limit, depth + 1) for item in value]
+        return [_convert(item, budget, limit, depth + 1) for item in cast(Iterable[Any], value)]
     raise AnswerError(
         f"the answer holds a {type(value).__name__}; use texts, numbers, booleans, None, lists and dicts of those"
     )
