@@ -143,7 +143,7 @@ async def _turn(
             weights_version=action.weights_version,
         )
     )
-    outcome = await _follow(tree, node, worker, action.text, last=last)
+    outcome = await _follow(tree, node, worker, action.text, cut=cut, last=last)
     observation = outcome.observation
     if cut and not outcome.has_answer:
         observation = f"{observation}\n{say.cut_off(granted)}"
@@ -179,12 +179,15 @@ async def _act(tree: Tree, node: Node, turn_cue: str, *, last: bool) -> tuple[Ac
     return action, seconds, granted
 
 
-async def _follow(tree: Tree, node: Node, worker: Worker, text: str, *, last: bool) -> Outcome:
-    """Run the turn's code, or take its text answer, or say what is missing."""
+async def _follow(tree: Tree, node: Node, worker: Worker, text: str, *, cut: bool, last: bool) -> Outcome:
+    """Run the turn's code (not a block that was cut in the middle), or take its text answer, or say what is missing."""
     parsed = parse_turn(text)
-    if parsed.code_blocks:
+    blocks = parsed.code_blocks
+    if cut and parsed.unclosed and blocks and text.rstrip().endswith(blocks[-1].rstrip()):
+        blocks = blocks[:-1]
+    if blocks:
         refusals = node.refusals
-        outcome = await run_blocks(worker, parsed.code_blocks, output_chars=tree.config.output_chars)
+        outcome = await run_blocks(worker, blocks, output_chars=tree.config.output_chars)
         node.has_run_code = True
         if outcome.error in (ErrorClass.CODE, ErrorClass.BUDGET):  # a sub-call refused for another reason is wrong code
             refused = node.refusals > refusals

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -200,8 +201,6 @@ async def test_a_cut_turn_says_so(make_script: MakeScript, query: Query) -> None
         inner = make_script([turn("print(1)"), turn("FINAL(2)")])
 
         async def act(self, messages, sampling):  # type: ignore[no-untyped-def]
-            import dataclasses
-
             action = await self.inner.act(messages, sampling)
             return dataclasses.replace(action, finish_reason="length" if len(messages) == 2 else "stop")
 
@@ -209,6 +208,20 @@ async def test_a_cut_turn_says_so(make_script: MakeScript, query: Query) -> None
     assert rollout.turns[0].error is ErrorClass.LENGTH
     assert rollout.turns[0].observation == "1\n(your turn was cut at 1024 tokens: write less)"
     assert rollout.turns[1].error is ErrorClass.NONE
+
+
+async def test_a_block_cut_in_the_middle_is_not_run(make_script: MakeScript) -> None:
+    class Cut:
+        name = "cut"
+        inner = make_script([turn("print(1)") + "\n```python\nprint(2)\nx = 1", turn("FINAL(x)"), "no"])
+
+        async def act(self, messages, sampling):  # type: ignore[no-untyped-def]
+            action = await self.inner.act(messages, sampling)
+            return dataclasses.replace(action, finish_reason="length" if len(messages) == 2 else "stop")
+
+    rollout = await run_rollout("?", Cut(), RolloutConfig(max_turns=2, max_tokens_per_turn=40))
+    assert rollout.turns[0].observation == "1\n(your turn was cut at 40 tokens: write less)"
+    assert "NameError" in rollout.turns[1].observation
 
 
 @pytest.mark.parametrize("cue", ["kept", "ephemeral"])
