@@ -1,0 +1,74 @@
+"""Curves of training from `reports/training.json` and `reports/sft.json`, whatever other keys these hold."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rlm_core.evaluation.plots import curve_figure, to_svg
+
+Points = list[tuple[float, float]]
+
+GROUPS: tuple[tuple[str, str], ...] = (
+    ("Reward", r"reward(?!.*std)|judge|held_out|(^|_)f1"),
+    ("Loss", r"(^|_)loss$"),
+    ("Format and failures", r"format|fail|unscored|success|error|degenerate|zero_groups|clipped|clip_share"),
+    ("Tokens", r"tokens(?!_per_second)"),
+    ("Turns and children", r"turns|children|depth"),
+    ("Policy change", r"kl$|kl_|entropy|grad_norm|ratio"),
+    ("Seconds", r"seconds"),
+)
+"""Title of a plot, and the keys that it takes; each key goes to the first group that fits."""
+MOST_SERIES = 5
+
+
+def rows_of(data: Any, keys: Sequence[str] = ("steps", "history", "log", "rows")) -> list[Mapping[str, Any]]:
+    """The rows of a training record: the first list of objects under one of `keys`, or the record itself."""
+    found = (
+        next((data[key] for key in keys if isinstance(data.get(key), list)), []) if isinstance(data, Mapping) else data
+    )
+    return [row for row in found if isinstance(row, Mapping)] if isinstance(found, list) else []
+
+
+def series_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, Points]:
+    """Every finite number of the rows over its step, by key; nested ones as `outer.inner`. Single points are left out."""
+    series: dict[str, Points] = {}
+    for place, row in enumerate(rows):
+        step = row.get("step", place + 1)
+        for key, value in _numbers(row):
+            if key not in ("step", "epoch", "time") and isinstance(step, int | float):
+                series.setdefault(key, []).append((float(step), value))
+    return {key: points for key, points in series.items() if len(points) > 1}
+
+
+def _numbers(row: Mapping[str, Any], prefix: str = "") -> list[tuple[str, float]]:
+    found: list[tuple[str, float]] = []
+    for key, value in row.items():
+        if isinstance(value, Mapping):
+            found += _numbers(value, f"{prefix}{key}.")
+        elif isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+            found.append((f"{prefix}{key}", float(value)))
+    return found
+
+
+def grouped(series: Mapping[str, Points]) -> list[tuple[str, dict[str, Points]]]:
+    """Series by plot, in the order of `GROUPS`; keys that fit none are not drawn."""
+    plots: dict[str, dict[str, Points]] = {title: {} for title, _ in GROUPS}
+    for key, points in series.items():
+        title = next((title for title, pattern in GROUPS if re.search(pattern, key.lower())), None)
+        if title is not None and len(plots[title]) < MOST_SERIES:
+            plots[title][key] = points
+    return [(title, chosen) for title, chosen in plots.items() if chosen]
+
+
+def curves(data: Any, name: str) -> list[dict[str, str]]:
+    """`{"title", "svg"}` of each plot of a training record; none for an empty or missing one."""
+    if data is None:
+        return []
+    drawn = grouped(series_of(rows_of(data)))
+    for key in ("evaluations", "evals", "validation"):
+        if isinstance(data, Mapping) and isinstance(data.get(key), list):
+            drawn += [(f"{title}, {key}", chosen) for title, chosen in grouped(series_of(rows_of(data, (key,))))]
+    return [{"title": title, "svg": to_svg(curve_figure(chosen), f"{name} {title}")} for title, chosen in drawn]
