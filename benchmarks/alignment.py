@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import random
 import re
 import sys
 import time
@@ -48,6 +49,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--cache", type=Path, help="folder for the parser's texts, made when absent")
     parser.add_argument("--json", type=Path, help="write the rows here")
     parser.add_argument("--misses", action="store_true", help="print held paragraphs that are not found exactly")
+    parser.add_argument("--errors", type=float, default=0.0, help="share of gold letters misread, as OCR does")
     args = parser.parse_args(argv)
     truth = {path: paragraphs_of(path) for path in sorted(args.corpus.glob("*/*"))}
     papers = {path.name.split(".jats")[0].split(".myst")[0]: (path, gold) for path, gold in truth.items() if gold}
@@ -58,21 +60,24 @@ def main(argv: list[str] | None = None) -> int:
     rows = []
     for name, (_, gold) in papers.items():
         foreign = [p for other, (_, paragraphs) in papers.items() if other != name for p in paragraphs]
-        rows.append(measure(name, gold, foreign, texts[name], show=args.misses))
+        rows.append(measure(name, gold, foreign, texts[name], errors=args.errors, show=args.misses))
     print_table(rows)
     if args.json:
         args.json.write_text(json.dumps([asdict(r) for r in rows], indent=1) + "\n")
     return 0
 
 
-def measure(name: str, gold: list[str], foreign: list[str], text: str, *, show: bool = False) -> Row:
+def measure(
+    name: str, gold: list[str], foreign: list[str], text: str, *, errors: float = 0.0, show: bool = False
+) -> Row:
     start = time.perf_counter()
     index = TextIndex(text)
     index_ms = 1000 * (time.perf_counter() - start)
     grams = GramIndex(Stream.of(text).codes, 8)
     held = [p for p in gold if held_share(p, grams) >= 0.75]
     start = time.perf_counter()
-    spans = [index.locate(p) for p in held]
+    rng = random.Random(name)
+    spans = [index.locate(misread(p, errors, rng)) for p in held]
     lookup_ms = 1000 * (time.perf_counter() - start) / max(len(held), 1)
     found = exact = 0
     for paragraph, places in zip(held, spans, strict=True):
@@ -90,6 +95,17 @@ def measure(name: str, gold: list[str], foreign: list[str], text: str, *, show: 
         for paragraph in wrong:
             print(f"--- {name}: FOREIGN {paragraph}")
     return Row(name, len(text), len(gold), len(held), found, exact, len(others), len(wrong), index_ms, lookup_ms)
+
+
+def misread(text: str, errors: float, rng: random.Random) -> str:
+    """A share of the letters replaced, dropped or doubled, one kind as often as another."""
+    out = []
+    for char in text:
+        if char.isalnum() and rng.random() < errors:
+            out.append(rng.choice([rng.choice("abcdefghijklmnopqrstuvwxyz"), "", char * 2]))
+        else:
+            out.append(char)
+    return "".join(out)
 
 
 def held_share(paragraph: str, grams: GramIndex) -> float:

@@ -43,9 +43,11 @@ class TextIndex:
         self._grams = GramIndex(self._stream.codes, SEED)
         source = np.frombuffer(noisy_text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
         offsets, size = self._stream.offsets, len(self._stream)
-        lines: list[int] = np.searchsorted(offsets, np.flatnonzero(source == 10)).tolist()
-        words: list[int] = (np.flatnonzero(np.diff(offsets) > 1) + 1).tolist()
-        self._target = Target(self._stream.letters, frozenset([0, *lines, size]), frozenset([0, *words, size]))
+        breaks: Ints = np.searchsorted(offsets, np.flatnonzero(source == 10))
+        words: Ints = np.flatnonzero(np.diff(offsets) > 1) + 1
+        self._lines: Ints = np.unique(np.concatenate(([0], breaks, [size])))
+        bounds = frozenset(self._lines.tolist())
+        self._target = Target(self._stream.letters, bounds, bounds | frozenset(words.tolist()))
 
     def locate(self, gold_text: str, *, min_score: float = MIN_SCORE) -> list[Span]:
         """As `locate`, in this text."""
@@ -83,8 +85,8 @@ class TextIndex:
         found: list[list[Block]] = []
         for part in _regions(core):
             while len(found) < MAX_SPANS and _covered(part) >= 0.5 * min_score * len(gold):
-                chain = best_chain(part)
-                chain = best_chain(np.concatenate((chain, short[_beside(chain, short)])))
+                chain = best_chain(part, self._lines)
+                chain = best_chain(np.concatenate((chain, short[_beside(chain, short)])), self._lines)
                 blocks = fill_gaps(chain.tolist(), gold.letters, self._target)
                 if sum(b.length for b in blocks) < min_score * len(gold):
                     break

@@ -99,9 +99,11 @@ def _before(head: str, n: int, target: Target) -> list[Block]:
     if not head:
         return []
     window_start = max(0, n - len(head) - len(head) // 4 - 4)
-    close = _anchored(head[::-1], target.letters[window_start:n][::-1])
+    close = _anchored(head[::-1], target.letters[window_start:n][::-1], whole=True)
     if close:
         return [Block(len(head) - g - length, n - m - length, length) for g, m, length in reversed(close)]
+    if _ends_word(n, n - len(head), target):
+        return [Block(0, n - len(head), len(head))]
     return _short_line(head, 0, max(0, n - REACH), n, target, from_left=False)
 
 
@@ -109,7 +111,7 @@ def _after(tail: str, g: int, n: int, target: Target) -> list[Block]:
     """The passage's letters after the last run, which ends at passage letter `g` and text letter `n`."""
     if not tail:
         return []
-    close = _anchored(tail, target.letters[n : n + len(tail) + len(tail) // 4 + 4])
+    close = _anchored(tail, target.letters[n : n + len(tail) + len(tail) // 4 + 4], whole=True)
     if close:
         done = close[-1].g + close[-1].length
         blocks = [Block(g + b.g, n + b.n, b.length) for b in close]
@@ -117,27 +119,36 @@ def _after(tail: str, g: int, n: int, target: Target) -> list[Block]:
             end = n + close[-1].n + close[-1].length
             blocks += _short_line(tail[done:], g + done, end, end + REACH, target, from_left=True)
         return blocks
+    if _ends_word(n, n + len(tail), target):
+        return [Block(g, n, len(tail))]
     return _short_line(tail, g, n, n + REACH, target, from_left=True)
 
 
-def _anchored(gold: str, text: str) -> list[Block]:
-    """Equal letters of `gold` and a prefix of `text`, reading on with few errors; empty if they differ at once."""
+def _ends_word(inside: int, bound: int, target: Target) -> bool:
+    """`inside` lies within a word and `bound`, at most three letters on, at its end: these are its misread letters."""
+    return abs(bound - inside) <= 3 and bound in target.word_bounds and inside not in target.word_bounds
+
+
+def _anchored(gold: str, text: str, *, whole: bool = False) -> list[Block]:
+    """Equal letters of `gold` and a prefix of `text`, reading on with few errors; empty if they differ at once.
+
+    `whole`: reaching the end of `gold` speaks for itself, so one or two errors just before it are borne.
+    """
     if len(gold) > 200:
-        gold, text = gold[:200], text[:260]
-    blocks = _equal(gold, text, 0, 0)
+        gold, text, whole = gold[:200], text[:260], False
     kept: list[Block] = []
     g = n = 0
     balance = best = 0
     keep = 0
-    for block in blocks:
+    for block in _equal(gold, text, 0, 0):
         errors = max(block.g - g, block.n - n)
         balance += block.length - 2 * errors
         if balance < best - 8 or errors > 6:
             break
         kept.append(block)
-        if balance > best:
-            best, keep = balance, len(kept)
         g, n = block.g + block.length, block.n + block.length
+        if balance + (3 if whole and g == len(gold) else 0) > best:
+            best, keep = balance, len(kept)
     return kept[:keep]
 
 
