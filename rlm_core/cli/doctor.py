@@ -82,15 +82,17 @@ def params() -> Finding:
 
 
 def sandbox() -> list[Finding]:
+    """A real worker is started and tries what should be refused."""
     from rlm_core.repl import probe
 
     report = probe()
-    return [
-        Finding(
-            f"sandbox: {layer.name}",
-            layer.stops if layer.works else layer.why,
-            layer.works or not layer.needed,
-            layer.remedy,
-        )
-        for layer in report.layers
+    findings = [
+        Finding(f"sandbox: {x.name}", x.stops, x.active or not x.required, "" if x.active else x.remedy)
+        for x in report.layers
     ]
+    failed = ", ".join(report.failed_checks) or report.error
+    passed = f"{sum(report.checks.values())} of {len(report.checks)} checks passed"
+    findings.append(
+        Finding("sandbox: a worker that tries", failed or passed, report.full, "" if report.full else report.explain())
+    )
+    return findings
