@@ -18,7 +18,7 @@ from rlm_core.files import content_key, read_json, sha256_file, write_json
 from rlm_core.params import Params, ParamsError, load_params
 from rlm_core.policies import Policy, PolicyError
 from rlm_core.progress import Progress
-from rlm_core.records import Query, Rollout, Status
+from rlm_core.records import Kind, Query, Rollout, Status
 
 if TYPE_CHECKING:
     from rlm_core.papers import Paper
@@ -107,7 +107,7 @@ async def _run(
     from rlm_core.rollouts import RolloutConfig, run_rollout
     from rlm_core.rollouts.show import print_events
 
-    kind = "single" if len(library) == 1 else "multi"
+    kind: Kind = "single" if len(library) == 1 else "multi"
     query = attach_context(Query(id="ask", question=question, kind=kind, paper_ids=tuple(library)), library)
     config = RolloutConfig.from_params(params, temperature=0.0)
     async with _policy(model, name, api_key_env, params) as policy:

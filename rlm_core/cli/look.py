@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import typer
 from rich.console import Console
@@ -145,7 +145,7 @@ def show_rollout(
 def show_prompts(kind: Annotated[str, typer.Option(help="single or multi")] = "single") -> None:
     """The opening messages that params.yaml gives a root, with their tokens for the policy's tokenizer."""
     from rlm_core.params import load_params
-    from rlm_core.policies import ChatRenderer, Message, load_tokenizer, materialise_model
+    from rlm_core.policies import ChatRenderer, Message, Role, load_tokenizer, materialise_model
     from rlm_core.prompts import Allowance, Task, opening
     from rlm_core.rollouts import RolloutConfig
 
@@ -159,4 +159,4 @@ def show_prompts(kind: Annotated[str, typer.Option(help="single or multi")] = "s
     for role, content in messages:
         console.print(Panel(escape(content), title=role))
     renderer = ChatRenderer(load_tokenizer(materialise_model(params.model.name, dtype=params.model.dtype)))
-    typer.echo(f"{len(renderer.prompt_ids([Message(role, content) for role, content in messages]))} tokens")
+    typer.echo(f"{len(renderer.prompt_ids([Message(cast(Role, role), content) for role, content in messages]))} tokens")

@@ -54,7 +54,8 @@ class PromptTooLong(PolicyError):
 
 @runtime_checkable
 class Policy(Protocol):
-    name: str
+    @property
+    def name(self) -> str: ...
 
     async def act(self, messages: Sequence[Message | Mapping[str, Any]], sampling: Sampling) -> Action:
         """Return one completion; raises `PolicyError`."""
