@@ -134,10 +134,14 @@ def _matched(answer: Side, evidence: Side) -> tuple[NDArray[np.bool_], NDArray[n
         part = runs[cluster == number]
         in_answer |= _cover(part[:, 0], part[:, 2], len(answer.codes), bridge=NOISE)
         in_evidence |= _cover(part[:, 1], part[:, 2], len(evidence.codes), bridge=NOISE)
-    beside = _touches(runs[:, 0], runs[:, 2], in_answer) | _touches(runs[:, 1], runs[:, 2], in_evidence)
-    more = runs[beside & ~sure[cluster]] if len(runs) else runs
-    in_answer |= _cover(more[:, 0], more[:, 2], len(answer.codes))
-    in_evidence |= _cover(more[:, 1], more[:, 2], len(evidence.codes))
+    rest = runs[~sure[cluster]] if len(runs) else runs
+    while len(rest):
+        beside = _touches(rest[:, 0], rest[:, 2], in_answer) | _touches(rest[:, 1], rest[:, 2], in_evidence)
+        if not beside.any():
+            break
+        in_answer |= _cover(rest[beside, 0], rest[beside, 2], len(answer.codes))
+        in_evidence |= _cover(rest[beside, 1], rest[beside, 2], len(evidence.codes))
+        rest = rest[~beside]
     return in_answer, in_evidence
 
 
@@ -175,11 +179,11 @@ def _find(root: list[int], item: int) -> int:
 
 
 def _touches(starts: Ints, lengths: Ints, covered: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """[R] intervals that lie outside `covered` and within `NOISE` letters of it: the short end of a line beside its passage."""
+    """[R] intervals mostly outside `covered` but within `NOISE` letters of it: the next line of the same passage."""
     total = np.concatenate(([0], np.cumsum(covered)))
     inside = total[starts + lengths] - total[starts]
     around = total[np.minimum(starts + lengths + NOISE, len(covered))] - total[np.maximum(starts - NOISE, 0)]
-    return (inside == 0) & (around > 0)
+    return (2 * inside < lengths) & (around > 0)
 
 
 def _exact_short(answer: Side, evidence: Side) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
