@@ -1,0 +1,127 @@
+"""Stage `grpo`: train the SFT model on its own rollouts over the training papers.
+
+Reads models/sft, data/queries/{train,val}.jsonl, data/parsed. Writes models/grpo and reports/training.json.
+A killed stage goes on after its last finished step.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+from rlm_core.files import read_jsonl, write_json
+from rlm_core.papers.library import attach_context, load_library
+from rlm_core.policies import PolicyError
+from rlm_core.records import Query
+from tasks.common import Stage, StageError, dump, log, require, stage_main
+from tasks.training import (
+    file_keys,
+    forget,
+    model_key,
+    one_run,
+    publish_folder,
+    resumable_folder,
+    save_model,
+    train_params,
+)
+
+SFT = Path("models/sft")
+OUT = Path("models/grpo")
+TRAIN = Path("data/queries/train.jsonl")
+VAL = Path("data/queries/val.jsonl")
+PARSED = Path("data/parsed")
+REPORT = Path("reports/training.json")
+
+
+def run(stage: Stage) -> None:
+    require(SFT, "sft")
+    queries, validation = _queries(TRAIN), _queries(VAL)
+    if not queries:
+        raise StageError(f"{TRAIN} holds no query that can be trained on; add papers or raise queries.single_per_paper")
+    key = [model_key(SFT), file_keys(TRAIN, VAL), train_params(stage, "grpo", "rollout", "repl", "judge", "model")]
+    folder = resumable_folder(stage, *key)
+    with one_run(stage, folder):
+        try:
+            state = asyncio.run(_train(stage, folder, queries, validation))
+        except PolicyError as error:
+            raise StageError(f"{error}. Run the stage again: it goes on after its last finished step") from error
+        chosen = (
+            folder / "best" if stage.params.grpo.select == "best" and state.best_step is not None else folder / "last"
+        )
+        publish_folder(chosen, OUT)
+        _report(stage, state, chosen.name)
+    forget(folder)
+
+
+def _queries(path: Path) -> list[Query]:
+    """Queries whose evidence lies in the parsed text, with their contexts."""
+    require(path, "queries")
+    library = load_library(require(PARSED, "parse"))
+    rows = [Query.from_dict(row) for row in read_jsonl(path)]
+    return [attach_context(q, library) for q in rows if q.evidence and all(e.span is not None for e in q.evidence)]
+
+
+async def _train(stage: Stage, folder: Path, queries: list[Query], validation: list[Query]) -> Any:
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    from rlm_core.grpo.actor import ServerActor
+    from rlm_core.grpo.learner import Learner
+    from rlm_core.grpo.loop import StepLog, Training
+    from rlm_core.policies import ChatRenderer, VllmPolicy, VllmServer, load_tokenizer, stop_ids
+    from rlm_core.rewards import make_judge
+    from rlm_core.rollouts import RolloutConfig
+    from tasks.traces import log_rollouts
+
+    params = stage.params
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    model = AutoModelForCausalLM.from_pretrained(SFT, dtype=getattr(torch, params.model.dtype)).to(device)
+
+    def on_log(entry: StepLog) -> None:
+        stage.log_metrics(entry.figures, step=entry.step)
+        limit = params.mlflow.traces_per_step
+        log_rollouts(stage.tracker, entry.rollouts, entry.judgements, step=entry.step, limit=limit)
+
+    async with (
+        VllmServer.from_params(params.serve, SFT, dtype=params.model.dtype) as server,
+        VllmPolicy(server, ChatRenderer(load_tokenizer(SFT)), stop_ids=stop_ids(SFT)) as policy,
+    ):
+        config = RolloutConfig.from_params(params, temperature=params.grpo.temperature)
+        state = await Training(
+            learner=Learner(model, params.grpo),
+            actor=ServerActor(server, policy, config, concurrency=params.serve.max_num_seqs),
+            judge=make_judge(params.judge, stage.cache / "judge"),
+            queries=queries,
+            validation=validation,
+            config=params.grpo,
+            seed=params.seed,
+            folder=folder,
+            save_best=lambda best, target: save_model(best, target, like=SFT, dtype=params.model.dtype),
+            on_log=on_log,
+            extra={"mlflow_run_id": stage.tracker.run_id},
+        ).run()
+    save_model(model, folder / "last", like=SFT, dtype=params.model.dtype)
+    return state
+
+
+def _report(stage: Stage, state: Any, chosen: str) -> None:
+    first, last = state.curve[0], state.curve[-1]
+    record = {
+        "steps": state.curve,
+        "validation": state.validation,
+        "weights": chosen,
+        "weights_step": state.best_step if chosen == "best" else state.step,
+        "best_val_reward": state.best_reward,
+        "judge": stage.params.judge.kind,
+        "params": dump(stage.params.grpo),
+    }
+    write_json(REPORT, record)
+    stage.log_artifact(REPORT)
+    stage.log_metrics({f"final_{k}": last[k] for k in ("reward_mean", "evidence_f1", "answered_share") if k in last})
+    if "reward_mean" in first and "reward_mean" in last:
+        log.info("grpo: reward %.3f -> %.3f; %s weights published", first["reward_mean"], last["reward_mean"], chosen)
+
+
+if __name__ == "__main__":
+    stage_main("grpo", run)
