@@ -19,9 +19,9 @@ LAYOUT_VERSION = 1
 def parse_pdf(path: Path | str, mode: Literal["noisy", "columns"] = "noisy", *, id: str | None = None) -> Paper:
     """Read the text layer of a PDF. Raises `PdfProblem` for a file that cannot be used.
 
-    `noisy` pages are pdfplumber's plain `extract_text()`, unmodified: two columns interleave line by line, hyphens and running heads stay.
-    `columns` pages are read column by column, without running heads, as paragraphs.
-    Title, abstract and section titles come from the layout in both; in `noisy` mode sections are then located in the plain text.
+    `noisy` pages are pdfplumber's plain `extract_text()`, unmodified: two columns interleave line by line, hyphens and
+    running heads stay. `columns` pages are read column by column, without running heads, as paragraphs.
+    Title, abstract and section titles come from the layout in both; `noisy` locates the sections in its plain text.
     """
     if mode not in ("noisy", "columns"):
         raise ValueError(f"mode {mode!r} is neither 'noisy' nor 'columns'")

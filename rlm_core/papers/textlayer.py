@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 from rlm_core.papers.layout import PageBoxes, Piece
 from rlm_core.papers.problems import PdfProblem, check_file
 
+_STYLED = re.compile(r"bold|black|heavy|italic|oblique|-bd|-it\b|slant|cmb|cmti", re.IGNORECASE)
 MAX_CHARS_PER_PAGE = 400_000
 """A page with more characters is a drawing made of text; reading it would take minutes and gigabytes."""
 
@@ -88,7 +90,7 @@ def _boxes(page: Any) -> PageBoxes:
     pieces: list[Piece] = []
     for word in words:
         sizes = sorted(char["size"] for char in word["chars"])
-        bold = sum("bold" in char["fontname"].lower() or "-bd" in char["fontname"].lower() for char in word["chars"])
+        styled = sum(bool(_STYLED.search(char["fontname"])) for char in word["chars"])
         piece = Piece(
             text=word["text"],
             x0=word["x0"] - left,
@@ -96,7 +98,7 @@ def _boxes(page: Any) -> PageBoxes:
             x1=word["x1"] - left,
             bottom=word["bottom"] - top,
             size=round(sizes[len(sizes) // 2], 1),
-            bold=2 * bold > len(word["chars"]),
+            styled=2 * styled > len(word["chars"]),
         )
         if pieces and _adjoins(pieces[-1], piece):
             pieces[-1] = _append(pieces[-1], piece)
@@ -122,5 +124,5 @@ def _append(last: Piece, piece: Piece) -> Piece:
         x1=piece.x1,
         bottom=max(last.bottom, piece.bottom) if longer is last else piece.bottom,
         size=longer.size,
-        bold=last.bold and piece.bold,
+        styled=last.styled and piece.styled,
     )

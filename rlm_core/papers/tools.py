@@ -46,7 +46,7 @@ class Tools:
         return Lines(f"{key}: {_short(paper['title'])}" for key, paper in self._papers.items())
 
     def search(self, keyword: str, paper: str | None = None, window: int = 300) -> list[Passage]:
-        """Return up to 8 passages of about `window` characters with `keyword`, best first; the closest ones if it is nowhere."""
+        """Return up to 8 passages of about `window` characters with `keyword`, best first; else the closest ones."""
         _check_phrase("search", keyword)
         indexes = self._select(paper)
         found = find_phrase(keyword, indexes, max(window, 300), self._alike)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +18,8 @@ class Piece:
     bottom: float
     size: float
     """Font size; from OCR the height of the box."""
-    bold: bool = False
+    styled: bool = False
+    """Bold or italic throughout."""
 
     @property
     def width(self) -> float:
@@ -49,7 +51,8 @@ class Line:
     x1: float
     bottom: float
     size: float
-    bold: bool
+    styled: bool
+    """Bold or italic, nearly all of it."""
     wide_gaps: int
     """Gaps of more than 1.5 font sizes between pieces: a table's cells, mostly."""
     page: int
@@ -95,7 +98,7 @@ def to_lines(pieces: Iterable[Piece], page: int, column: int) -> list[Line]:
 def _low(values: list[float]) -> float:
     """The leftmost edge that at least 2 lines share within 3 points, for one stray box must not indent a column."""
     ordered = sorted(values)
-    for value, following in zip(ordered, ordered[1:], strict=False):
+    for value, following in pairwise(ordered):
         if following - value <= 3:
             return value
     return ordered[0]
@@ -110,7 +113,7 @@ def _same_line(row: list[Piece], piece: Piece) -> bool:
 
 def _join(row: list[Piece], page: int, column: int) -> Line:
     size = max(row, key=lambda p: len(p.text)).size
-    gaps = sum(b.x0 - a.x1 > 1.5 * size for a, b in zip(row, row[1:], strict=False))
+    gaps = sum(b.x0 - a.x1 > 1.5 * size for a, b in pairwise(row))
     letters = sum(len(p.text) for p in row)
     return Line(
         text=" ".join(p.text for p in row),
@@ -119,7 +122,7 @@ def _join(row: list[Piece], page: int, column: int) -> Line:
         x1=max(p.x1 for p in row),
         bottom=max(p.bottom for p in row),
         size=size,
-        bold=sum(len(p.text) for p in row if p.bold) > 0.7 * letters,
+        styled=sum(len(p.text) for p in row if p.styled) > 0.85 * letters,
         wide_gaps=gaps,
         page=page,
         left=row[0].x0,

@@ -25,8 +25,8 @@ class Gutter:
 def find_gutter(pieces: Sequence[Piece], low: float, high: float) -> Gutter | None:
     """The gutter between `low` and `high`, or None on a page of one column.
 
-    Many long pieces must start at one x (the right column's edge), others must end left of it beside them, and together they must be
-    a good part of the text: cells of a table seldom are.
+    Many long pieces must start at one x (the right column's edge), others must end left of it beside them,
+    and together they must be a good part of the text: cells of a table seldom are.
     """
     total = sum(len(p.text) for p in pieces)
     if total == 0 or high - low < 2 * _MIN_COLUMN:
@@ -64,6 +64,8 @@ def _support(pieces: Sequence[Piece], edge: float, low: float, high: float, tota
     x = (min(end, edge - 4) + edge) / 2
     crossing = sum(len(p.text) for p in pieces if p.x0 < x - 8 and p.x1 > x + 8 and top <= p.middle <= bottom)
     share = (sum(len(p.text) for p in beside) - 0.7 * crossing) / total
+    if sum(len(p.text) for p in pieces if p.x0 < x - 8 and p.x1 > x + 8) < 0.05 * total:
+        share = 2.5 * share  # nothing on the whole page crosses it: short columns and margins count too
     return Gutter(x, share) if share > 0 else None
 
 
@@ -100,11 +102,9 @@ def _common(gutters: list[float]) -> float | None:
 
 
 def _fits(page: PageBoxes, x: float) -> bool:
-    """Whether a page whose own text shows no gutter has pieces on both sides of the common one and few across it."""
-    left = sum(len(p.text) for p in page.pieces if p.x1 <= x + 2)
-    right = sum(len(p.text) for p in page.pieces if p.x0 >= x - 2)
-    across = sum(len(p.text) for p in page.pieces if p.x0 < x - 8 and p.x1 > x + 8)
-    return left > 100 and (right > 100 or across < 0.2 * left) and across < 0.6 * (left + right)
+    """Whether a page whose own text shows no gutter has a few lines right of the common one that start at one edge."""
+    starts = [p.x0 for p in page.pieces if x - 2 <= p.x0 < x + 30 and p.width > 60]
+    return len(starts) >= 3 and sum(abs(s - median(starts)) < 3 for s in starts) >= 3
 
 
 def _split(pieces: Sequence[Piece], gutter: float | None, *, depth: int) -> list[tuple[list[Piece], bool]]:
@@ -114,30 +114,35 @@ def _split(pieces: Sequence[Piece], gutter: float | None, *, depth: int) -> list
     low, high = _extent(pieces)
     margin_left = gutter - low < 0.36 * (high - low)
     margin_right = high - gutter < 0.3 * (high - low)
-    chunks: list[tuple[list[Piece], bool]] = []
     if margin_left or margin_right:
         # A margin of notes runs beside the text: all the text first, whatever spans both.
         side = [p for p in pieces if (p.x1 <= gutter + 3 if margin_left else p.x0 >= gutter - 3)]
         main = [p for p in pieces if p not in set(side)]
         return [(main, False), (side, True)]
-    band: list[Piece] = []
-    wide: list[Piece] = []
+    chunks: list[tuple[list[Piece], bool]] = []
+    for spans, part in _bands(pieces, gutter):
+        chunks += [(part, False)] if spans else _columns(part, gutter, depth)
+    return chunks
+
+
+def _bands(pieces: Sequence[Piece], gutter: float) -> list[tuple[bool, list[Piece]]]:
+    """Runs from top to bottom of what spans the gutter (True) and what does not (False)."""
+    runs: list[tuple[bool, list[Piece]]] = []
     for piece in sorted(pieces, key=lambda p: p.middle):
         spans = piece.x0 < gutter - 6 and piece.x1 > gutter + 6
-        if spans and band:
-            chunks += _columns(band, gutter, depth)
-            band = []
-        if not spans and wide:
-            rest = _same_row(wide, piece)
-            if rest:
-                wide.append(piece)
-                continue
-            chunks.append((wide, False))
-            wide = []
-        (wide if spans else band).append(piece)
-    if wide:
-        chunks.append((wide, False))
-    return chunks + (_columns(band, gutter, depth) if band else [])
+        if runs and (runs[-1][0] == spans or (runs[-1][0] and _same_row(runs[-1][1], piece))):
+            runs[-1][1].append(piece)
+        else:
+            runs.append((spans, [piece]))
+    merged: list[tuple[bool, list[Piece]]] = []
+    for spans, part in runs:
+        # One short line at the left after full-width ones is their last line, not a column.
+        tail = not spans and bool(merged) and merged[-1][0] and len(part) == 1 and part[0].x1 < gutter
+        if merged and (merged[-1][0] == spans or tail):
+            merged[-1][1].extend(part)
+        else:
+            merged.append((spans, list(part)))
+    return merged
 
 
 def _same_row(wide: list[Piece], piece: Piece) -> bool:

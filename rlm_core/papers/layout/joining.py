@@ -6,7 +6,10 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-LIGATURES = str.maketrans({"ﬀ": "ff", "ﬁ": "fi", "ﬂ": "fl", "ﬃ": "ffi", "ﬄ": "ffl", "ﬅ": "st", "ﬆ": "st", "\u00ad": "-", "\u2010": "-", "\u2011": "-"})  # fmt: skip
+LIGATURES = str.maketrans(
+    {"ﬀ": "ff", "ﬁ": "fi", "ﬂ": "fl", "ﬃ": "ffi", "ﬄ": "ffl", "ﬅ": "st", "ﬆ": "st"}
+    | dict.fromkeys("\u00ad\u2010\u2011", "-")  # soft hyphen, hyphen, non-breaking hyphen
+)
 _WORD = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
 _HEAD = re.compile(r"([^\W\d_]+(?:-[^\W\d_]+)*)-$")
 _TAIL = re.compile(r"^[^\W\d_]+")
@@ -22,7 +25,7 @@ class Words:
             self._counts.update(found[1:-1])
 
     def keeps_hyphen(self, head: str, tail: str) -> bool:
-        """Whether `head-tail` is spelt with its hyphen; a word not seen elsewhere loses it, unless a part is a name or short."""
+        """Whether `head-tail` is spelt with its hyphen, as elsewhere in the paper; an unseen word mostly is not."""
         joined, parted = (head + tail).lower(), f"{head}-{tail}".lower()
         if self._counts[joined] or self._counts[parted]:
             return self._counts[parted] > self._counts[joined]

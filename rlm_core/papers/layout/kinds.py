@@ -12,26 +12,87 @@ from rlm_core.papers.layout.paragraphs import Block, Measure
 def classify(blocks: Sequence[Block], usual: Measure, *, title_hint: str = "", heights: dict[int, float]) -> None:
     """Set `kind` of every block, in reading order. `title_hint` is the PDF's own title; `heights` are the pages' heights."""
     titles = find_title(blocks, title_hint)
-    place = "front"  # then abstract, body, references
-    previous: Block | None = None
     named_abstract = any(_opens_abstract(b) for b in blocks if b.first.page <= 2)
+    place = Place(named_abstract)
+    previous: Block | None = None
     for number, block in enumerate(blocks):
-        block.kind = _kind(block, previous, place, usual, heights)
-        if number in titles:
-            block.kind = "title"
-        elif block.kind in ("heading", "body", "abstract", "front", "reference"):
-            place = _place(block, place, named_abstract)
-            if block.kind not in ("heading",):
+        block.kind = "title" if number in titles else _kind(block, previous, place, usual, heights)
+        if block.kind in ("heading", "body"):
+            place.enter(block)
+            if block.kind == "body":
                 block.kind = {"front": "front", "abstract": "abstract", "references": "reference"}.get(
-                    place, block.kind
+                    place.name, "body"
                 )
-            if block.kind in ("front", "abstract", "reference") and place == "body":
-                block.kind = "body"
         previous = block
-    if not any(b.kind in ("heading", "abstract") for b in blocks):
+    if not any(b.kind in ("body", "abstract") for b in blocks):
         _without_headings(blocks)
-    elif not named_abstract:
+    if not named_abstract:
         _unnamed_abstract(blocks)
+
+
+class Place:
+    """The part of the paper that reading has come to: front, abstract, body or references."""
+
+    def __init__(self, named_abstract: bool) -> None:
+        self.name = "front"
+        self._named_abstract = named_abstract
+        self._abstract_done = False
+        self._structured: set[str] = set()
+        self._blocks_in_abstract = 0
+        self._chars_in_abstract = 0
+        self._abstract_page = 1
+
+    def enter(self, block: Block) -> None:
+        text = block.first.text.strip()
+        if block.heading and patterns.REFERENCES.match(text):
+            self.name = "references"
+        elif self.name == "references":
+            leaves = block.heading and (patterns.AFTER_REFERENCES.match(text) or patterns.NUMBERED.match(text))
+            if leaves and not patterns.REFERENCE_MARK.match(text):
+                self.name = "body"
+        elif self.name != "body":
+            self._enter_front(block, text)
+
+    def _enter_front(self, block: Block, text: str) -> None:
+        if _opens_abstract(block) and not self._abstract_done:
+            self.name, self._abstract_done, self._blocks_in_abstract = "abstract", True, int(not block.heading)
+            self._abstract_page, self._chars_in_abstract = block.first.page, len(_text(block))
+        elif patterns.KEYWORDS.match(text):
+            self.name = "front"
+        elif not block.heading and self.name == "abstract" and self._is_past(block):
+            self.name = "body"
+        elif not block.heading:
+            self._blocks_in_abstract += 1
+            self._chars_in_abstract += len(_text(block))
+            if self.name == "abstract":
+                self._structured |= {text.split(":", 1)[0].lower()}
+        elif patterns.INTRODUCTION.match(text) or patterns.NUMBERED.match(text):
+            self.name = "body"
+        elif self.name == "abstract":
+            # Headings inside a structured abstract (Background, Methods, ...) come once each, from its first line on.
+            name = patterns.bare_heading(text)
+            inside = (
+                name in _STRUCTURE
+                and name not in self._structured
+                and (self._structured or not self._blocks_in_abstract)
+            )
+            self._structured.add(name)
+            if not inside:
+                self.name = "body"
+        elif self._abstract_done or (patterns.is_section_name(text) and not self._named_abstract):
+            self.name = "body"
+
+    def _is_past(self, block: Block) -> bool:
+        """Whether the text has left the abstract though no heading said so (the heading was lost in a margin)."""
+        return block.first.page > self._abstract_page and self._chars_in_abstract > 600
+
+
+_STRUCTURE = frozenset(
+    ("background", "methods", "method", "results", "objective", "objectives", "aim", "aims", "purpose")
+) | {
+    "conclusions",
+    "conclusion",
+}
 
 
 def find_title(blocks: Sequence[Block], hint: str) -> set[int]:
@@ -50,19 +111,28 @@ def find_title(blocks: Sequence[Block], hint: str) -> set[int]:
                 ]
                 return {n, *tail}
     candidates = [
-        (block.size, -n)
+        (block.size * min(1.0, len(_text(block).split()) / 7) ** 0.5, -n)
         for n, block in first[:14]
         if len(_text(block)) >= 14 and " " in _text(block) and patterns.letters_share(_text(block)) > 0.7
         and len(block.lines) <= 5 and not _opens_abstract(block) and not patterns.CAPTION.match(block.first.text)
+        and not patterns.ARTICLE_LABEL.match(_text(block))
     ]  # fmt: skip
     if not candidates:
         return set()
-    size, number = max(candidates)
-    largest = {-n for s, n in candidates if s > 0.92 * size}
-    found = {min(largest)}
-    while (follower := max(found) + 1) in largest:
+    best = -max(candidates)[1]
+    size = blocks[best].size
+    same = {n for n, b in first[:14] if b.size > 0.92 * size and not patterns.ARTICLE_LABEL.match(_text(b))}
+    found = {best}
+    while (follower := max(found) + 1) in same and not blocks[follower].first.text[:1].isdigit():
         found.add(follower)
+    while (leader := min(found) - 1) in same and usual_gap(blocks[leader], blocks[leader + 1]):
+        found.add(leader)
     return found
+
+
+def usual_gap(above: Block, below: Block) -> bool:
+    """Whether two blocks are as close as the lines of one title."""
+    return 0 < below.first.top - above.last.top < 1.6 * above.size and above.last.column == below.first.column
 
 
 def _text(block: Block) -> str:
@@ -76,39 +146,16 @@ def _opens_abstract(block: Block) -> bool:
     return bool(patterns.ABSTRACT.match(text)) and (block.heading or len(text) > 12)
 
 
-def _place(block: Block, place: str, named_abstract: bool) -> str:
-    """The part of the paper that this block stands in."""
-    text = block.first.text.strip()
-    if block.heading and patterns.REFERENCES.match(text):
-        return "references"
-    if place == "references":
-        leaves = block.heading and (patterns.AFTER_REFERENCES.match(text) or patterns.NUMBERED.match(text))
-        return "body" if leaves and not patterns.REFERENCE_MARK.match(text) else place
-    if _opens_abstract(block) and place in ("front", "abstract"):
-        return "abstract"
-    if patterns.KEYWORDS.match(text) and place in ("front", "abstract"):
-        return "front"
-    if block.heading and place in ("front", "abstract"):
-        strong = bool(patterns.INTRODUCTION.match(text) or patterns.NUMBERED.match(text))
-        if strong:
-            return "body"
-        # Headings inside a structured abstract (Background, Methods, ...) do not end it.
-        if place == "abstract":
-            structured = patterns.bare_heading(text) in ("background", "methods", "results", "conclusions", "conclusion",
-                                                         "objective", "objectives", "aim", "purpose")  # fmt: skip
-            return "abstract" if structured else "body"
-        return "body" if patterns.is_section_name(text) and not named_abstract else place
-    return place
-
-
-def _kind(block: Block, previous: Block | None, place: str, usual: Measure, heights: dict[int, float]) -> str:
-    text = _text(block)
+def _kind(block: Block, previous: Block | None, where: Place, usual: Measure, heights: dict[int, float]) -> str:
+    text, place = _text(block), where.name
     caption = patterns.CAPTION.match(text)
     if block.first.narrow:
         return "other"
     if caption and (
         caption["stop"] != " " or text[caption.end() : caption.end() + 1].isupper() or len(block.lines) == 1
     ):
+        return "caption"
+    if previous is not None and _carries_caption_on(previous, block, usual):
         return "caption"
     if _is_table(block, previous):
         return "table"
@@ -118,7 +165,19 @@ def _kind(block: Block, previous: Block | None, place: str, usual: Measure, heig
         return "heading"
     if place != "references" and (patterns.letters_share(text) < 0.55 or _is_scrap(text)):
         return "other"
+    if usual.exact and block.size < 0.9 * usual.size and place == "body":
+        return "other"
     return "body"
+
+
+def _carries_caption_on(previous: Block, block: Block, usual: Measure) -> bool:
+    """The text under a caption's bare label ("Figure 2"), or what follows a caption in the same small print."""
+    if previous.kind != "caption" or previous.last.column != block.first.column or block.heading:
+        return False
+    label = len(_text(previous)) < 14
+    near = block.first.top - previous.last.top < 2.2 * usual.pitch
+    small = usual.exact and block.size < 0.95 * usual.size and usual.same_size(block.size, previous.size)
+    return near and (label or small)
 
 
 def _is_scrap(text: str) -> bool:

@@ -54,9 +54,11 @@ class Block:
 def measure(lines: Sequence[Line], *, exact: bool) -> Measure:
     """Body size: the one most letters have. Pitch: median distance of lines of that size in one column."""
     sizes: Counter[float] = Counter()
-    for line in lines:
-        sizes[round(line.size * 2) / 2] += len(line.text)
-    size = sizes.most_common(1)[0][0] if sizes else 10.0
+    # The end of a paper is references and tables, often in smaller print.
+    for line in lines[: max(40, int(0.7 * len(lines)))]:
+        full = line.slack < 0.1 and not line.wide_gaps
+        sizes[round(line.size * 2) / 2] += len(line.text) if full else 0
+    size = sizes.most_common(1)[0][0] if sizes.total() else 10.0
     steps = [
         b.top - a.top
         for a, b in pairwise(lines)
@@ -68,15 +70,40 @@ def measure(lines: Sequence[Line], *, exact: bool) -> Measure:
 def to_blocks(lines: Sequence[Line], usual: Measure) -> list[Block]:
     """Cut the lines of all columns into blocks; nothing is joined across columns yet."""
     pitches = _pitches(lines, usual)
+    headings = find_headings(lines, usual)
     blocks: list[Block] = []
-    for line in lines:
+    for line, heading in zip(lines, headings, strict=True):
         if line.text.strip():
             current = blocks[-1] if blocks else None
-            if current is None or _breaks(current, line, usual, pitches):
-                blocks.append(Block([line], heading=looks_like_heading(line, usual)))
+            if current is None or _breaks(current, line, usual, pitches, heading):
+                blocks.append(Block([line], heading=heading))
             else:
                 current.lines.append(line)
     return blocks
+
+
+def find_headings(lines: Sequence[Line], usual: Measure) -> list[bool]:
+    """Which lines are headings: they look like one, and what follows them is set differently or apart."""
+    flags = [looks_like_heading(line, usual) for line in lines]
+    for number in range(len(lines) - 2, -1, -1):
+        line, following = lines[number], lines[number + 1]
+        if not flags[number] or flags[number + 1] or patterns.is_section_name(line.text):
+            continue
+        close = line.column == following.column and following.top - line.top < 1.35 * max(usual.pitch, 1.2 * line.size)
+        alike = usual.same_size(line.size, following.size) and line.styled == following.styled
+        numbered = bool(patterns.NUMBERED.match(line.text)) and line.slack > 0.2
+        flags[number] = not (close and alike) or numbered
+    for start, end in _runs(flags):
+        # More than five lines in a row are a passage in another print, not a heading.
+        if end - start > 5 and lines[end - 1].column == lines[start].column:
+            flags[start:end] = [False] * (end - start)
+    return flags
+
+
+def _runs(flags: Sequence[bool]) -> list[tuple[int, int]]:
+    """Half-open ranges of consecutive true flags."""
+    edges = [n for n, (a, b) in enumerate(pairwise([False, *flags, False])) if a != b]
+    return list(zip(edges[::2], edges[1::2], strict=True))
 
 
 def _pitches(lines: Sequence[Line], usual: Measure) -> dict[int, float]:
@@ -88,18 +115,19 @@ def _pitches(lines: Sequence[Line], usual: Measure) -> dict[int, float]:
     return {column: median(values) for column, values in steps.items() if len(values) >= 4}
 
 
-def _breaks(block: Block, line: Line, usual: Measure, pitches: dict[int, float]) -> bool:
+def _breaks(block: Block, line: Line, usual: Measure, pitches: dict[int, float], heading: bool) -> bool:
     """Whether `line` begins a new block after `block`."""
     last, first = block.lines[-1], block.first
     if line.column != last.column:
         return True
     step = line.top - last.top
     pitch = pitches.get(line.column, usual.pitch) * (max(1.0, last.size / usual.size) if usual.exact else 1.0)
-    heading = looks_like_heading(line, usual)
     if block.heading:
         # A heading may take two lines, in one font and close together.
         tight = step < 1.35 * max(pitch, 1.25 * last.size)
-        same = usual.exact and usual.same_size(last.size, line.size) and last.bold == line.bold and last.slack < 0.35
+        same = (
+            usual.exact and usual.same_size(last.size, line.size) and last.styled == line.styled and last.slack < 0.35
+        )
         return not (tight and same and heading and not patterns.NUMBERED.match(line.text) and len(block.lines) < 4)
     if step > 1.4 * pitch or step < -0.5 * pitch or heading:
         return True
@@ -152,7 +180,7 @@ def looks_like_heading(line: Line, usual: Measure) -> bool:
     closed = text.endswith(".") and len(text) > 50
     numbered = bool(patterns.NUMBERED.match(text)) and (line.slack > 0.1 or usual.exact) and not closed
     if usual.exact:
-        stands_out = line.size > 1.07 * usual.size or (line.bold and line.size > 0.97 * usual.size)
+        stands_out = line.size > 1.07 * usual.size or (line.styled and line.size > 0.97 * usual.size)
         return not closed and (stands_out or (numbered and len(text) < 70 and line.slack > 0.2))
     capitals = text.isupper() and len(text) > 5 and line.slack > 0.1
     return (

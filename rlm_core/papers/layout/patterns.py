@@ -17,7 +17,7 @@ supplementary materials, data availability, experimental setup, statistical anal
 """
 SECTION_NAMES = frozenset(_ONE_WORD.split()) | {name.strip() for name in _PHRASES.replace("\n", " ").split(",")}
 
-NUMBERED = re.compile(r"^(?:\d{1,2}(?:\.\d{1,2}){0,3}\.?|[IVX]{1,4}\.|[A-H]\.(?:\d+\.?)?)\s+(?=[A-Z“\"(])")
+NUMBERED = re.compile(r"^(?:\d{1,2}(?:\.\d{1,2}){0,3}\.?(?:\s?\|)?|[IVX]{1,4}\.|[A-H]\.(?:\d+\.?)?)\s+(?=[A-Z“\"(])")
 CAPTION = re.compile(
     r"^(?:figure|fig\.?|table|scheme|listing|algorithm|plate|chart)\s*\.?\s*(?:\d+|[IVX]+|[A-Z]\d*)\s*(?P<stop>[.:|)–—-]|\s)",
     re.IGNORECASE,
@@ -32,9 +32,15 @@ REFERENCE_MARK = re.compile(r"^(?:\[\w{1,12}\]|\(\d{1,3}\)|\d{1,3}[.)]?\s)")
 AFTER_REFERENCES = re.compile(r"^(?:\w\.?\s+)?(?:appendi(?:x|ces)|supplement\w*)\b", re.IGNORECASE)
 ABSTRACT = re.compile(r"^(?:abstract|summary|a\s?b\s?s\s?t\s?r\s?a\s?c\s?t)\b\s*[:.—–-]*\s*", re.IGNORECASE)
 KEYWORDS = re.compile(
-    r"^(?:key\s?-?words?(?: and phrases)?|index terms|general terms|abbreviations|CCS concepts)\b", re.IGNORECASE
+    r"^(?:k\s?e\s?y\s?-?\s?w\s?o\s?r\s?d\s?s?(?: and phrases)?|index terms|general terms|abbreviations|CCS concepts)\b",
+    re.IGNORECASE,
 )
-INTRODUCTION = re.compile(r"^(?:\d+\.?\s*|I\.\s*)?introduction\b", re.IGNORECASE)
+ARTICLE_LABEL = re.compile(
+    r"^(?:(?:original|review|research|short|case|brief|technical|full)\s*-?\s*)?"
+    r"(?:article|research|review|paper|communication|report|note)s?(?:\s+open access)?\W*$",
+    re.IGNORECASE,
+)
+INTRODUCTION = re.compile(r"^(?:\d+\.?\s*\|?\s*|I\.\s*)?introduction\b", re.IGNORECASE)
 FOOTNOTE = re.compile(
     r"^(?:[*†‡§¶#]|\d{1,2}\s?(?=[A-Z(h])|[a-d]\s(?=[A-Z])|https?://|e-?mail\b|correspond)", re.IGNORECASE
 )

@@ -1,0 +1,45 @@
+"""What an OCR engine is, and how one is made by name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+from rlm_core.papers.layout import Piece
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+class EngineError(RuntimeError):
+    """An engine cannot work at all (not installed, server not reachable); the message says what to do."""
+
+
+class OcrEngine(Protocol):
+    """Reads page images. `name`, `version` and `settings` are part of every cache key."""
+
+    name: str
+    version: str
+    settings: dict[str, Any]
+
+    def read(self, image: np.ndarray) -> list[Piece]:
+        """The text of one page image (height x width x 3, uint8, RGB); boxes in pixels from the top left."""
+        ...
+
+
+def make_engine(name: str, *, dpi: int = 150, surya_url: str | None = None) -> OcrEngine:
+    """Make `rapidocr`, `tesseract` or `surya`; raises `EngineError` where it cannot work here."""
+    if name == "rapidocr":
+        from rlm_core.papers.engines.rapid import RapidEngine
+
+        return RapidEngine(dpi=dpi)
+    if name == "tesseract":
+        from rlm_core.papers.engines.tesseract import TesseractEngine
+
+        return TesseractEngine(dpi=dpi)
+    if name == "surya":
+        from rlm_core.papers.engines.surya import SuryaEngine
+
+        if not surya_url:
+            raise EngineError("the engine 'surya' needs the address of its server: set ocr.surya_url")
+        return SuryaEngine(surya_url)
+    raise EngineError(f"no OCR engine {name!r}; there are rapidocr, tesseract and surya")
