@@ -40,7 +40,7 @@ class MasterAdamW(torch.optim.Optimizer):
                 parameter.register_post_accumulate_grad_hook(_gather_into(master))
 
     @torch.no_grad()
-    def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
+    def step(self, closure: Callable[[], float] | None = None) -> None:
         """One update with what backward passes have left; without gradients only the schedule moves on."""
         assert closure is None, "closures are not supported"
         norm = torch.nn.utils.clip_grad_norm_(self.masters, self.max_grad_norm)
