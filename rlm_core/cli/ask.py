@@ -57,7 +57,7 @@ def ask(
 
 
 def read_papers(path: Path) -> dict[str, Paper]:
-    """Parse the PDFs of a folder, or one PDF; parsed papers are kept by content. Broken ones are named and left out."""
+    """Read the PDFs of a folder, or one PDF, column by column; kept by content. Broken ones are named and left out."""
     from rlm_core.papers import Paper, PdfProblem, parse_pdf
 
     if not path.exists():
@@ -70,7 +70,7 @@ def read_papers(path: Path) -> dict[str, Paper]:
         for file in files:
             kept = CACHE / f"{content_key(sha256_file(file), file.stem)}.json"
             try:
-                paper = Paper.from_dict(read_json(kept)) if kept.exists() else parse_pdf(file)
+                paper = Paper.from_dict(read_json(kept)) if kept.exists() else parse_pdf(file, mode="columns")
             except PdfProblem as problem:
                 console.print(f"[yellow]left out: {escape(str(problem))}[/]")
             else:
