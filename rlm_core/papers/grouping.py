@@ -120,10 +120,10 @@ def _link(similarity: np.ndarray, max_papers: int, min_similarity: float) -> lis
 
     count = len(similarity)
     members: dict[int, list[int]] = {n: [n] for n in range(count)}
-    between = similarity.astype(float).copy()  # mean similarity between clusters
+    between: Any = similarity.astype(float).copy()  # mean similarity between clusters
     np.fill_diagonal(between, -1.0)
-    sizes = np.ones(count, dtype=int)
-    alive = np.ones(count, dtype=bool)
+    sizes: Any = np.ones(count, dtype=int)
+    alive: Any = np.ones(count, dtype=bool)
     while alive.sum() > 1:
         allowed = (sizes[:, None] + sizes[None, :] <= max_papers) & alive[:, None] & alive[None, :]
         scores = np.where(allowed, between, -1.0)
@@ -169,7 +169,7 @@ def _silhouette(similarity: np.ndarray, rows: list[list[int]]) -> float | None:
         return None
     from sklearn.metrics import silhouette_score
 
-    labels = np.zeros(len(similarity), dtype=int)
+    labels: Any = np.zeros(len(similarity), dtype=int)
     for number, row in enumerate(rows):
         labels[row] = number
     distance = np.clip(1.0 - similarity, 0.0, None)
@@ -180,7 +180,7 @@ def _silhouette(similarity: np.ndarray, rows: list[list[int]]) -> float | None:
 def _agreement(similarity: np.ndarray, rows: list[list[int]]) -> float | None:
     import numpy as np
 
-    others = similarity.astype(float).copy()
+    others: Any = similarity.astype(float).copy()
     np.fill_diagonal(others, -1.0)
     together = [(n, row) for row in rows if len(row) > 1 for n in row]
     if not together:

@@ -90,18 +90,20 @@ def _compose(blocks: Sequence[Block], num_pages: int) -> Layout:
     for block in blocks:
         texts[block.first.page - 1].append(block.text)
     pages = tuple(PAGE_BREAK.join(parts) for parts in texts)
-    starts, position = [], 0
+    starts: list[int] = []
+    position = 0
     for page in pages:
         starts.append(position)
         position += len(page) + len(PAGE_BREAK)
     total = max(0, position - len(PAGE_BREAK))
     paragraphs: list[Paragraph] = []
-    section, heads = "", []
+    section = ""
+    heads: list[tuple[str, int]] = []
     inside = [0] * num_pages
     for block in sorted(blocks, key=lambda b: b.first.page):
-        page = block.first.page - 1
-        start = starts[page] + inside[page]
-        inside[page] += len(block.text) + len(PAGE_BREAK)
+        number = block.first.page - 1
+        start = starts[number] + inside[number]
+        inside[number] += len(block.text) + len(PAGE_BREAK)
         if block.kind == "heading":
             section = block.text
             heads.append((block.text, start))

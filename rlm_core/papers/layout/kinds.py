@@ -163,6 +163,8 @@ def _kind(block: Block, previous: Block | None, where: Place, usual: Measure, he
         return "footnote"
     if block.heading:
         return "heading"
+    if patterns.KEYWORDS.match(text):
+        return "body"
     if place != "references" and (patterns.letters_share(text) < 0.55 or _is_scrap(text)):
         return "other"
     if usual.exact and block.size < 0.9 * usual.size and place == "body":

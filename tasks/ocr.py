@@ -1,0 +1,139 @@
+"""Stage `ocr`: the clean text of every PDF, read from page images; each page is kept as it is finished."""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from rlm_core.files import content_key, read_json, read_jsonl, write_json
+from rlm_core.papers.engines import EngineError, OcrEngine, make_engine
+from rlm_core.papers.folders import publishing
+from rlm_core.papers.ocr import page_from_row, page_to_row, paper_of, pdf_outline, read_page
+from rlm_core.papers.pool import map_processes
+from rlm_core.papers.problems import PdfProblem
+from rlm_core.progress import Progress
+from tasks.common import Stage, StageError, require, stage_main, worker_count
+from tasks.parse import explain, report_row, summary
+
+log = logging.getLogger("rlm.stage")
+
+PAPERS = Path("data/papers")
+OUT = Path("data/ocr")
+REPORT = Path("reports/ocr.json")
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One page to read, and the file that keeps its boxes."""
+
+    paper_id: str
+    pdf: Path
+    number: int
+    result: Path
+    engine: str
+    dpi: int
+    surya_url: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One PDF that can be opened."""
+
+    id: str
+    pdf: Path
+    title: str
+    pages: tuple[Page, ...]
+
+
+def run(stage: Stage) -> None:
+    params = stage.params.ocr
+    manifest = list(read_jsonl(require(PAPERS / "manifest.jsonl", "papers")))
+    try:
+        engine = make_engine(params.engine, dpi=params.dpi, surya_url=params.surya_url)
+    except EngineError as error:
+        raise StageError(str(error)) from error
+    problems: dict[str, tuple[str, str, str]] = {}
+    documents = []
+    for row in manifest:
+        if "problem" not in row:
+            try:
+                documents.append(_document(stage, row, engine))
+            except PdfProblem as problem:
+                problems[row["id"]] = explain(problem)
+                log.warning("ocr: %s", problem)
+    start = time.monotonic()
+    total = sum(len(document.pages) for document in documents)
+    todo = [page for document in documents for page in document.pages if not page.result.exists()]
+    with Progress("ocr", total=total, unit="pages", done=total - len(todo)) as progress:
+        for page, outcome in map_processes(read_job, todo, workers=worker_count(params.workers)):
+            if isinstance(outcome, EngineError):
+                raise StageError(str(outcome)) from outcome
+            if isinstance(outcome, Exception):
+                kind, detail, remedy = explain(outcome)
+                problems[page.paper_id] = (kind, f"page {page.number}: {detail}", remedy)
+                log.warning("ocr: %s page %d: %s", page.pdf, page.number, outcome)
+            progress.advance(note=f"{page.paper_id} page {page.number}")
+    seconds = time.monotonic() - start
+    pages = _publish(documents, engine, params.dpi, problems)
+    rows = [report_row(row, problems) for row in manifest]
+    metrics = summary(rows, pages, seconds, share_new=len(todo) / max(1, total))
+    write_json(
+        REPORT, {"papers": rows, "counts": metrics, "engine": f"{engine.name} {engine.version}", "dpi": params.dpi}
+    )
+    stage.log_metrics(metrics)
+    stage.log_artifact(REPORT)
+    if pages == 0:
+        raise StageError(f"none of {len(manifest)} PDFs could be read; {REPORT} says why for each")
+
+
+def _document(stage: Stage, row: dict[str, Any], engine: OcrEngine) -> Document:
+    params = stage.params.ocr
+    pdf = PAPERS / row["file"]
+    num_pages, title = pdf_outline(pdf)
+    # The address of a server does not shape what it reads; all else does.
+    key = content_key(row["sha256"], engine.name, engine.version, engine.settings, params.dpi)
+    folder = stage.cache / key
+    pages = tuple(
+        Page(row["id"], pdf, number, folder / f"{number:04d}.json", params.engine, params.dpi, params.surya_url)
+        for number in range(1, num_pages + 1)
+    )
+    return Document(row["id"], pdf, title, pages)
+
+
+def _publish(documents: list[Document], engine: OcrEngine, dpi: int, problems: dict[str, tuple[str, str, str]]) -> int:
+    """Write all papers that were read whole; returns their number of pages."""
+    count = 0
+    with publishing(OUT) as folder:
+        for document in documents:
+            if document.id in problems:
+                continue
+            boxes = [page_from_row(read_json(page.result)) for page in document.pages]
+            try:
+                paper = paper_of(boxes, engine, dpi, path=document.pdf, title_hint=document.title, id=document.id)
+            except PdfProblem as problem:
+                problems[document.id] = explain(problem)
+                log.warning("ocr: %s", problem)
+                continue
+            write_json(folder / f"{document.id}.json", paper.to_dict())
+            count += len(boxes)
+    return count
+
+
+@cache
+def _engine(name: str, dpi: int, surya_url: str | None) -> OcrEngine:
+    """One engine a process: loading its models takes as long as a page."""
+    return make_engine(name, dpi=dpi, surya_url=surya_url)
+
+
+def read_job(page: Page) -> None:
+    """Runs in a worker process."""
+    engine = _engine(page.engine, page.dpi, page.surya_url)
+    write_json(page.result, page_to_row(read_page(page.pdf, page.number, engine, page.dpi)))
+
+
+if __name__ == "__main__":
+    stage_main("ocr", run)

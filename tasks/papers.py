@@ -1,0 +1,117 @@
+"""Stage `papers`: PDFs from the sample library, a folder or a manifest of addresses, and a manifest of what there is."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from rlm_core.files import sha256_file, write_jsonl
+from rlm_core.papers import sources
+from rlm_core.papers.folders import publishing
+from rlm_core.papers.problems import PdfProblem
+from rlm_core.papers.sources import Source, SourceError
+from rlm_core.progress import Progress
+from tasks.common import Stage, StageError, stage_main
+
+log = logging.getLogger("rlm.stage")
+
+OUT = Path("data/papers")
+
+
+def run(stage: Stage) -> None:
+    params = stage.params.papers
+    with publishing(OUT) as folder:
+        if params.source == "sample":
+            rows = _sample(stage, folder)
+        else:
+            rows = _collect(stage, folder)
+        usable = [row for row in rows if "problem" not in row]
+        for row in rows:
+            if "problem" in row:
+                log.warning("papers: %s left out: %s; %s", row["source"], row["problem"], row["remedy"])
+        if not usable:
+            kinds = ", ".join(f"{n} {kind}" for kind, n in Counter(row["problem"] for row in rows).items())
+            raise StageError(f"no usable PDF in papers.source '{params.source}': {kinds or 'it is empty'}")
+        write_jsonl(folder / "manifest.jsonl", rows)
+    stage.log_metrics({"papers": len(usable), "papers_left_out": len(rows) - len(usable)})
+
+
+def _sample(stage: Stage, folder: Path) -> list[dict[str, Any]]:
+    from rlm_core.papers.sample import write_sample_library
+
+    params = stage.params.papers
+    # Not by `seed`: another training seed must not change the papers, and with them all OCR.
+    rows = write_sample_library(folder, topics=params.sample_topics, papers_per_topic=params.sample_papers_per_topic)
+    kept = sorted(rows, key=lambda row: row["id"])[: params.max_papers]
+    names = {row["file"] for row in kept}
+    for path in folder.glob("*.pdf"):
+        if path.name not in names:
+            path.unlink()
+    return kept
+
+
+def _collect(stage: Stage, folder: Path) -> list[dict[str, Any]]:
+    """Copy or download; a file that is no PDF, or the same file twice, is listed with its problem and left out."""
+    params = stage.params.papers
+    try:
+        if params.source == "directory":
+            assert params.directory is not None
+            wanted = sources.from_directory(params.directory)
+        else:
+            assert params.manifest is not None
+            wanted = sources.from_manifest(params.manifest)
+    except SourceError as error:
+        raise StageError(str(error)) from error
+    wanted = sorted(wanted, key=lambda source: source.id)[: params.max_papers]
+    rows: list[dict[str, Any]] = []
+    seen: dict[str, str] = {}
+    with Progress("papers", total=len(wanted), unit="papers") as progress:
+        for source in wanted:
+            row = _row(source, stage, folder)
+            first = seen.setdefault(row["sha256"], source.id) if "sha256" in row else source.id
+            if first != source.id and "problem" not in row:
+                (folder / row["file"]).unlink()
+                row |= {"problem": "duplicate", "remedy": f"the same file is there as {first}: remove one"}
+            rows.append(row)
+            progress.advance()
+    return rows
+
+
+def _row(source: Source, stage: Stage, folder: Path) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "id": source.id,
+        "file": f"{source.id}.pdf",
+        "title": source.title,
+        "licence": source.licence,
+        "source": source.location,
+    }
+    try:
+        path = _local(source, stage)
+    except SourceError as error:
+        return row | {"problem": "download", "remedy": str(error)}
+    except OSError as error:
+        return row | {"problem": "unreadable", "remedy": f"make the file readable ({error.strerror or error})"}
+    problem: PdfProblem | None = sources.check(path)
+    if problem is not None:
+        return row | {"problem": problem.kind, "remedy": problem.remedy}
+    try:
+        shutil.copyfile(path, folder / row["file"])
+    except PermissionError as error:
+        return row | {"problem": "unreadable", "remedy": f"make the file readable ({error.strerror})"}
+    return row | {"sha256": source.sha256 or sha256_file(path)}
+
+
+def _local(source: Source, stage: Stage) -> Path:
+    """The file on this machine; downloads stay in the stage's cache by their checksum, so a second run fetches nothing."""
+    if not source.sha256:
+        return Path(source.location)
+    target = stage.cache / f"{source.sha256}.pdf"
+    sources.download(source, target)
+    return target
+
+
+if __name__ == "__main__":
+    stage_main("papers", run)

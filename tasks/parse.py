@@ -1,0 +1,119 @@
+"""Stage `parse`: the noisy text of every PDF, as the policy will see it; a PDF that cannot be read is listed and skipped."""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rlm_core.files import content_key, read_json, read_jsonl, write_json
+from rlm_core.papers.folders import publishing
+from rlm_core.papers.parsing import LAYOUT_VERSION, parse_pdf
+from rlm_core.papers.pool import WorkerDied, map_processes
+from rlm_core.papers.problems import REMEDIES, PdfProblem
+from rlm_core.papers.textlayer import pdfplumber_version
+from rlm_core.progress import Progress
+from tasks.common import Stage, StageError, require, stage_main, worker_count
+
+log = logging.getLogger("rlm.stage")
+
+PAPERS = Path("data/papers")
+OUT = Path("data/parsed")
+REPORT = Path("reports/papers.json")
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One PDF to read; `result` is where its worker writes the paper."""
+
+    id: str
+    pdf: Path
+    result: Path
+
+
+def run(stage: Stage) -> None:
+    manifest = list(read_jsonl(require(PAPERS / "manifest.jsonl", "papers")))
+    start = time.monotonic()
+    jobs = [Job(row["id"], PAPERS / row["file"], _cached(stage, row)) for row in manifest if "problem" not in row]
+    todo = [job for job in jobs if not job.result.exists()]
+    problems: dict[str, tuple[str, str, str]] = {}  # id -> kind, detail, remedy
+    with Progress("parse", total=len(jobs), unit="papers", done=len(jobs) - len(todo)) as progress:
+        for job, outcome in map_processes(parse_job, todo, workers=worker_count(stage.params.parse.workers)):
+            if isinstance(outcome, Exception):
+                problems[job.id] = explain(outcome)
+                log.warning("parse: %s skipped: %s", job.pdf, outcome)
+            progress.advance(note=job.id)
+    seconds = time.monotonic() - start
+    rows = [report_row(row, problems) for row in manifest]
+    done = [job for job in jobs if job.id not in problems]
+    with publishing(OUT) as folder:
+        pages = 0
+        for job in done:
+            paper = read_json(job.result)
+            # The cache knows the content; the id is this run's.
+            write_json(folder / f"{job.id}.json", paper | {"id": job.id})
+            pages += len(paper["pages"])
+    fresh = len(todo) - len(problems)
+    metrics = summary(rows, pages, seconds, share_new=fresh / max(1, len(done)))
+    write_json(REPORT, {"papers": rows, "counts": metrics})
+    stage.log_metrics(metrics)
+    stage.log_artifact(REPORT)
+    if not done:
+        raise StageError(f"none of {len(manifest)} PDFs has a text layer that can be read; {REPORT} says why for each")
+
+
+def _cached(stage: Stage, row: dict[str, Any]) -> Path:
+    key = content_key(row["sha256"], pdfplumber_version(), LAYOUT_VERSION, "noisy")
+    return stage.cache / f"{key}.json"
+
+
+def parse_job(job: Job) -> None:
+    """Runs in a worker process."""
+    logging.getLogger("pdfminer").setLevel(logging.ERROR)
+    write_json(job.result, parse_pdf(job.pdf, "noisy", id=job.id).to_dict())
+
+
+def explain(error: Exception) -> tuple[str, str, str]:
+    """Kind, detail and remedy of what went wrong with one PDF."""
+    if isinstance(error, PdfProblem):
+        return error.kind, error.detail, error.remedy
+    if isinstance(error, (WorkerDied, MemoryError)):
+        return "crash", str(error) or "out of memory", "its reader crashed: " + REMEDIES["broken"]
+    return (
+        "error",
+        f"{type(error).__name__}: {error}"[:300],
+        "an error of this program: leave the file out and report it",
+    )
+
+
+def report_row(row: dict[str, Any], problems: dict[str, tuple[str, str, str]]) -> dict[str, Any]:
+    """One paper's line in the report; every row of the manifest gets one."""
+    entry: dict[str, Any] = {"id": row["id"], "file": row["file"], "source": row.get("source", "")}
+    if "problem" in row:
+        return entry | {"status": "skipped", "kind": row["problem"], "detail": "", "remedy": row.get("remedy", "")}
+    if row["id"] in problems:
+        kind, detail, remedy = problems[row["id"]]
+        return entry | {"status": "skipped", "kind": kind, "detail": detail, "remedy": remedy}
+    return entry | {"status": "read"}
+
+
+def summary(rows: list[dict[str, Any]], pages: int, seconds: float, *, share_new: float) -> dict[str, float]:
+    """Figures of a stage that reads PDFs; the rate counts only pages read in this run."""
+    figures: dict[str, float] = {
+        "papers": sum(row["status"] == "read" for row in rows),
+        "pages": pages,
+        "skipped": sum(row["status"] == "skipped" for row in rows),
+        "seconds": round(seconds, 3),
+        "pages_per_second": round(share_new * pages / seconds, 3) if seconds > 0 else 0.0,
+    }
+    for row in rows:
+        if row["status"] == "skipped":
+            key = f"skipped_{row['kind']}".replace("-", "_")
+            figures[key] = figures.get(key, 0) + 1
+    return figures
+
+
+if __name__ == "__main__":
+    stage_main("parse", run)
