@@ -32,7 +32,7 @@ def new_figure(width: float, height: float) -> tuple[Figure, Axes]:
         axes.spines[side].set_visible(False)
     for side in ("left", "bottom"):
         axes.spines[side].set_color(INK)
-    axes.tick_params(colors=INK, labelsize=9)
+    axes.tick_params(which="both", colors=INK, labelsize=9)
     axes.grid(True, color=INK, alpha=0.12, linewidth=0.7)
     axes.set_axisbelow(True)
     return figure, axes
@@ -43,14 +43,17 @@ def label(axes: Axes, *, x: str = "", y: str = "") -> None:
     axes.set_ylabel(y, color=INK, fontsize=9)
 
 
-def legend(axes: Axes) -> None:
-    axes.legend(frameon=False, fontsize=8, labelcolor=INK)
+def legend(figure: Figure) -> None:
+    """Under the plot, where it hides no point."""
+    if not figure.axes[0].get_legend_handles_labels()[0]:
+        return
+    figure.legend(loc="outside lower center", ncols=4, frameon=False, fontsize=8, labelcolor=INK, columnspacing=1.2)
 
 
 def arms_figure(arms: Mapping[str, Mapping[str, Any]]) -> Figure:
     """Forest plot: judge mean and 95 % interval of each arm."""
     shown = {name: arm for name, arm in arms.items() if arm.get("judge_mean") is not None}
-    figure, axes = new_figure(6.4, 0.9 + 0.36 * max(1, len(shown)))
+    figure, axes = new_figure(5.4, 0.9 + 0.36 * max(1, len(shown)))
     for row, (name, arm) in enumerate(shown.items()):
         low, high = arm.get("judge_ci95") or (arm["judge_mean"], arm["judge_mean"])
         colour = colour_of(name, arms)
@@ -65,7 +68,7 @@ def arms_figure(arms: Mapping[str, Mapping[str, Any]]) -> Figure:
 
 def cost_figure(arms: Mapping[str, Mapping[str, Any]]) -> Figure:
     """Judge mean over tokens a question, log x. Arms without a model have no tokens and stand in the legend only."""
-    figure, axes = new_figure(6.4, 3.8)
+    figure, axes = new_figure(5.4, 3.8)
     for place, (name, arm) in enumerate(arms.items()):
         tokens, quality = arm.get("tokens_mean"), arm.get("judge_mean")
         if quality is None:
@@ -75,17 +78,28 @@ def cost_figure(arms: Mapping[str, Mapping[str, Any]]) -> Figure:
             axes.axhline(quality, color=colour, linewidth=1, linestyle=":", label=f"{name} (no tokens)")
             continue
         axes.plot([tokens], [quality], marker=marker, linestyle="", color=colour, markersize=8, label=name)
-    axes.set_xscale("log")
+    _log_tokens(axes)
     axes.set_ylim(0, 1)
     label(axes, x="tokens a question (log)", y="judge, mean")
-    legend(axes)
+    legend(figure)
     return figure
+
+
+def _log_tokens(axes: Axes) -> None:
+    """A log axis of counts with ticks at 1, 2 and 5, written out."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    axes.set_xscale("log")
+    axes.margins(x=0.15)
+    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda tokens, _: f"{tokens:,.0f}"))
+    axes.xaxis.set_minor_formatter(NullFormatter())
 
 
 def tiers_figure(arms: Mapping[str, Mapping[str, Any]]) -> Figure:
     """Judge mean by tier (papers that hold the evidence), bars side by side."""
     tiers = sorted({tier for arm in arms.values() for tier in arm.get("by_tier", {})})
-    figure, axes = new_figure(6.4, 3.4)
+    figure, axes = new_figure(5.4, 3.4)
     width = 0.8 / max(1, len(arms))
     for place, (name, arm) in enumerate(arms.items()):
         rows = [(i, arm["by_tier"][t]["judge_mean"]) for i, t in enumerate(tiers) if t in arm.get("by_tier", {})]
@@ -95,7 +109,7 @@ def tiers_figure(arms: Mapping[str, Mapping[str, Any]]) -> Figure:
     axes.set_xticks(range(len(tiers)), [f"{tier} paper{'' if tier == '1' else 's'}" for tier in tiers])
     axes.set_ylim(0, 1)
     label(axes, y="judge, mean")
-    legend(axes)
+    legend(figure)
     return figure
 
 
@@ -103,14 +117,17 @@ def curve_figure(
     series: Mapping[str, Sequence[tuple[float, float]]], *, x: str = "step", y: str = "", height: float = 3.0
 ) -> Figure:
     """Lines over steps; (step, value) points of each series."""
-    figure, axes = new_figure(6.4, height)
+    from matplotlib.ticker import MaxNLocator
+
+    figure, axes = new_figure(5.4, height)
     for place, (name, points) in enumerate(series.items()):
         steps, values = [p[0] for p in points], [p[1] for p in points]
         marker = "o" if len(points) < 30 else ""
         axes.plot(steps, values, color=COLOURS[place % len(COLOURS)], marker=marker, markersize=4, label=name)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     label(axes, x=x, y=y)
     if len(series) > 1:
-        legend(axes)
+        legend(figure)
     return figure
 
 

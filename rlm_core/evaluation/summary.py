@@ -193,17 +193,17 @@ def notes_on(
         )
     if judge == "lexical":
         notes.append(
-            "The judge is `lexical`: it compares letters with the gold passages, reads no meaning, "
+            "The judge is lexical: it compares letters with the gold passages, reads no meaning, "
             "and gives 0.1 to an empty answer."
         )
     if "expert" in arms:
-        notes.append("The arm `expert` is a scripted program, not a model.")
+        notes.append("The arm expert is a scripted program, not a model.")
     if samples_per_query == 1:
         notes.append("One sample a query: pass@k is pass@1.")
     for name, arm in arms.items():
         if arm["samples"] and arm["unscored"] / arm["samples"] > MOST_UNSCORED:
             notes.append(
-                f"Arm `{name}`: {arm['unscored']} of {arm['samples']} samples could not be scored "
+                f"Arm {name}: {arm['unscored']} of {arm['samples']} samples could not be scored "
                 "and are left out of its means."
             )
     notes.append(f"A sample passes with a judge reward of {PASS_REWARD} or more.")

@@ -15,7 +15,8 @@ def render_table(evaluation: Mapping[str, Any]) -> str:
     parts = [f"Judge: {evaluation['judge']}, test queries: {evaluation['n']}", _aligned([HEADERS, *rows])]
     if compared := [_comparison(row) for row in evaluation.get("comparisons", ()) if row["metric"] == "judge"]:
         parts.append("Paired differences by judge (95 % interval, p after Holm):\n" + "\n".join(compared))
-    parts += [textwrap.fill(f"Note: {note}", 110, subsequent_indent="  ") for note in evaluation.get("notes", ())]
+    if notes := evaluation.get("notes"):
+        parts.append("\n".join(textwrap.fill(f"Note: {note}", 110, subsequent_indent="  ") for note in notes))
     return "\n\n".join(parts)
 
 
@@ -73,4 +74,5 @@ def _aligned(rows: Sequence[Sequence[str]]) -> str:
         )
         for row in rows
     ]
-    return "\n".join(line.rstrip() for line in [lines[0], "-" * len(lines[0].rstrip()), *lines[1:]])
+    lines = [line.rstrip() for line in lines]
+    return "\n".join([lines[0], "-" * max(map(len, lines)), *lines[1:]])

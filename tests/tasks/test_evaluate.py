@@ -173,7 +173,7 @@ def test_notes_say_what_the_table_cannot_carry(project, monkeypatch):
     notes = "\n".join(evaluation["notes"])
     assert "ONLY 4 TEST QUERIES" in notes
     assert "2 set(s) of papers" in notes
-    assert "`lexical`" in notes
+    assert "The judge is lexical" in notes
     assert "scripted program" in notes
     assert evaluation["provenance"]["writers"] == ["extractive"]
 

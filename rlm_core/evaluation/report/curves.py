@@ -17,7 +17,9 @@ GROUPS: tuple[tuple[str, str], ...] = (
     ("Format and failures", r"format|fail|unscored|success|error|degenerate|zero_groups|clipped|clip_share"),
     ("Tokens", r"tokens(?!_per_second)"),
     ("Turns and children", r"turns|children|depth"),
-    ("Policy change", r"kl$|kl_|entropy|grad_norm|ratio"),
+    ("Divergence from the start", r"(^|_|\.)kl"),
+    ("Entropy", r"entropy"),
+    ("Gradient norm", r"grad_norm"),
     ("Seconds", r"seconds"),
 )
 """Title of a plot, and the keys that it takes; each key goes to the first group that fits."""

@@ -103,7 +103,7 @@ def comparison_view(row: Mapping[str, Any]) -> dict[str, str]:
         "p": p_value(row["p_holm"]),
         "effect": number(row.get("effect_size"), 2),
         "counts": f"{row['wins']} / {row['ties']} / {row['losses']}",
-        "clear": "yes" if row["p_holm"] <= 0.05 else "no",
+        "significant": "yes" if row["p_holm"] <= 0.05 else "no",
     }
 
 
@@ -161,7 +161,7 @@ def scripted_parts(params: Params, evaluation: Mapping[str, Any]) -> list[tuple[
         ),
     ]
     if "expert" in evaluation["arms"]:
-        parts.append(("Arm `expert`", "the scripted program without noise, not a model", True))
+        parts.append(("Arm expert", "the scripted program without noise, not a model", True))
     return parts
 
 

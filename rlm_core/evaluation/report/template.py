@@ -7,7 +7,8 @@ STYLE = """
 :root { color-scheme: light dark; --paper: #fff; --ink: #1d1f22; --soft: #5c6470; --line: #d9dde3; --box: #f4f6f8;
   --warn-box: #fff3d6; --warn-ink: #6b4a00; --mark: #c9efcf; --bad: #b3261e; --good: #1b7a3d; --link: #1f5fbf; }
 @media (prefers-color-scheme: dark) { :root { --paper: #15181c; --ink: #e4e7eb; --soft: #9aa4b1;
-  --line: #333a43; --box: #1e2329; --warn-box: #3a2f12; --warn-ink: #f1d48a; --mark: #1d4d2b; --bad: #ff8a80; --good: #7fd69b; --link: #8ab4f8; } }
+  --line: #333a43; --box: #1e2329; --warn-box: #3a2f12; --warn-ink: #f1d48a; --mark: #1d4d2b; --bad: #ff8a80;
+  --good: #7fd69b; --link: #8ab4f8; } }
 * { box-sizing: border-box; }
 body { margin: 0 auto; padding: 1rem; max-width: 62rem; background: var(--paper); color: var(--ink);
   font: 16px/1.5 system-ui, sans-serif; overflow-wrap: anywhere; }
@@ -22,7 +23,8 @@ table { border-collapse: collapse; font-size: .86rem; font-variant-numeric: tabu
 th, td { text-align: right; padding: .3rem .6rem; border-bottom: 1px solid var(--line); white-space: nowrap; }
 th:first-child, td:first-child, .left th, .left td { text-align: left; }
 .wrap td { white-space: normal; min-width: 7rem; }
-th { color: var(--soft); font-weight: 600; }
+th { color: var(--soft); font-weight: 600; white-space: normal; vertical-align: bottom;
+  overflow-wrap: normal; }
 .best td { font-weight: 700; }
 .plots { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 26rem), 1fr)); gap: 1rem; }
 figure { margin: 0; overflow-x: auto; } figure svg { width: 100%; min-width: 22rem; height: auto; display: block; }
@@ -104,7 +106,7 @@ beside it. Samples that could not be scored are left out, never counted as 0.</p
 <tr><th>pair</th><th>metric</th><th>difference</th><th>95 % interval</th><th>p (Holm)</th><th>effect d</th>
 <th>better / same / worse</th><th>clear</th></tr>
 {% for c in comparisons %}<tr><td>{{ c.pair }}</td><td>{{ c.metric }}</td><td>{{ c.difference }}</td><td>{{ c.interval }}</td>
-<td>{{ c.p }}</td><td>{{ c.effect }}</td><td>{{ c.counts }}</td><td>{{ c.clear }}</td></tr>
+<td>{{ c.p }}</td><td>{{ c.effect }}</td><td>{{ c.counts }}</td><td>{{ c.significant }}</td></tr>
 {% endfor %}</table></div>
 <p class="soft">Paired by query. Intervals by bootstrap over sets of papers, p-values by flipping their signs, adjusted for the
 number of pairs within a metric. clear: p at most 0.05 after adjustment.</p>{% endif %}

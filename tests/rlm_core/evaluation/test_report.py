@@ -1,0 +1,238 @@
+"""The page: everything is in it, nothing from outside, and hostile text stays text."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rlm_core.evaluation.report import ReportData, render_report
+from rlm_core.evaluation.report.curves import curves, grouped, rows_of, series_of
+from rlm_core.evaluation.report.page import facts
+from rlm_core.evaluation.report.trees import cut, marked, queries_view
+from rlm_core.params import Params, validate_params
+from rlm_core.records import ErrorClass, Rollout, Status, Turn
+
+HOSTILE = "</pre></details><script>alert(1)</script><img src=x onerror=alert(2)>{{ 7 * 7 }}&amp;"
+GOLD = "The drought of nineteen twelve emptied the northern reservoirs."
+
+
+class Outline(HTMLParser):
+    """Tags, attributes and visible text of a page; fails on tags that do not close each other."""
+
+    VOID = frozenset({"meta", "link", "br", "img", "use", "path", "stop", "rect", "line", "circle"})
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self._open: list[str] = []
+        self.feed(page)
+        assert not self._open, f"never closed: {self._open}"
+
+    def handle_starttag(self, tag: str, attrs: Any) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in self.VOID:
+            self._open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: Any) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in self.VOID:
+            return
+        assert self._open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self._open and self._open[-1] != "style":
+            self.text += data
+
+
+def arm(**changes: Any) -> dict[str, Any]:
+    return {
+        "judge_mean": 0.5, "judge_ci95": [0.4, 0.6], "f1_mean": 0.45, "format_success": 1.0, "pass_at_k": 0.5,
+        "seconds_mean": 2.0, "tokens_mean": 900.0, "n": 3, "k": 1, "samples": 3, "unscored": 0, "model": "models/grpo",
+        "by_tier": {"1": {"n": 3, "judge_mean": 0.5, "judge_ci95": [0.4, 0.6], "f1_mean": 0.4}},
+        "failures": {"out_of_turns": {"count": 2, "example": HOSTILE}}, "turn_errors": {"code": 3}, **changes,
+    }  # fmt: skip
+
+
+def row(name: str, rollout: Rollout) -> dict[str, Any]:
+    return {
+        "arm": name, "query_id": "q1", "kind": "single", "tier": "1", "question": HOSTILE, "f1": 0.5, "cause": "none",
+        "gold": [{"paper_id": "p1", "text": GOLD}], "judgement": {"reward": 0.75, "rationale": HOSTILE},
+        "rollout": rollout.to_dict(),
+    }  # fmt: skip
+
+
+def tree() -> Rollout:
+    child = Rollout("q1.0.0", parent_turn=0, question=f"child {HOSTILE}", answer=[GOLD], turns=(Turn(text="FINAL(x)"),))
+    lost = Rollout("q1.0.1", question="orphan", status=Status.FAILED, failure=HOSTILE)
+    turns = (Turn(text=HOSTILE, observation=HOSTILE, error=ErrorClass.CODE), Turn(text="```python\nFINAL(x)\n```"))
+    return Rollout("q1.0", turns=turns, children=(child, lost), answer=[f"It says: {GOLD}", HOSTILE])
+
+
+def data(**changes: Any) -> ReportData:
+    evaluation = {
+        "judge": "lexical", "n": 3,
+        "arms": {"base": arm(judge_mean=0.1, judge_ci95=None), "grpo": arm(), "bm25_topk": arm(tokens_mean=0.0)},
+        "comparisons": [{"a": "grpo", "b": "base", "metric": "judge", "difference": 0.4, "ci95": [0.2, 0.6], "p_value": 0.01,
+                         "p_holm": 0.02, "effect_size": 1.5, "wins": 3, "losses": 0, "ties": 0, "n": 3}],
+        "notes": [HOSTILE], "provenance": {"writers": ["extractive"], "versions": {"python": "3.11"}},
+    }  # fmt: skip
+    fields = {
+        "evaluation": evaluation,
+        "params": Params(),
+        "rollouts": [row("base", tree()), row("grpo", tree())],
+        "training": {"steps": [{"step": 1, "reward_mean": 0.4, "extra": "text"}, {"step": 2, "reward_mean": 0.6}]},
+        "sft": {"steps": [{"step": 1, "loss": 2.0}, {"step": 2, "loss": 1.0}]},
+        "counts": {"papers": {"papers": 24, "names": [HOSTILE]}, "ocr": None},
+        "made": {"commit": "abc"},
+    }
+    return ReportData(**{**fields, **changes})
+
+
+def test_the_page_has_its_parts_and_closes_its_tags():
+    page = Outline(render_report(data()))
+    for part in (
+        "Result", "Differences between arms", "What was a model and what was not", "Reinforcement learning", "Distillation",
+        "Failures by cause", "Rollouts before and after training", "Data", "How this was made", "Judge by arm",
+        "Quality against cost", "bm25_topk", "0.400 .. 0.600", "+0.200 .. +0.600", "make run", "commit: abc",
+    ):  # fmt: skip
+        assert part in page.text, part
+    assert "a scripted program with 15% noise, not a model" in page.text
+    assert "lexical: compares letters" in page.text
+    assert "typeset by the project itself" in page.text
+
+
+def test_hostile_text_stays_text():
+    text = render_report(data())
+    page = Outline(text)
+    assert not [tag for tag, _ in page.tags if tag in ("script", "img", "iframe", "object")]
+    assert not [name for _, attrs in page.tags for name in attrs if name.startswith("on")]
+    assert page.text.count(HOSTILE) >= 8  # question, notes, turn, observation, answer, rationale, example, counts
+    assert "49" not in page.text.split("Rollouts before")[1].split("Data")[0]  # no template runs in a value
+
+
+def test_nothing_is_fetched_from_outside():
+    text = render_report(data())
+    for tag, attrs in Outline(text).tags:
+        for name in ("src", "href", "xlink:href", "action"):
+            assert (attrs.get(name) or "#").startswith(("#", "data:")), (tag, attrs)
+    assert "@import" not in text
+    assert not re.search(r"url\((?!#)", text)
+
+
+def test_equal_data_give_an_equal_page():
+    assert render_report(data()) == render_report(data())
+
+
+def test_a_page_of_the_least_there_is():
+    least = {"judge_mean": None, "judge_ci95": None, "f1_mean": None, "format_success": None, "pass_at_k": None,
+             "seconds_mean": None, "tokens_mean": None, "n": 0}  # fmt: skip
+    evaluation = {"judge": "rubric:m", "n": 0, "arms": {"expert": least}, "comparisons": []}
+    page = Outline(render_report(ReportData(evaluation=evaluation, params=Params())))
+    assert "rubric:m, a model with a rubric" in page.text
+    assert "Rollouts before" not in page.text
+    assert "Reinforcement learning" not in page.text
+
+
+def test_plots_take_the_colour_of_the_page_and_their_own_ids():
+    text = render_report(data())
+    svgs = re.findall(r"<svg.*?</svg>", text, re.DOTALL)
+    assert len(svgs) == 5  # arms, cost, tiers, reward, loss
+    assert all("currentColor" in svg and "viewBox" in svg and " width=" not in svg.split(">")[0] for svg in svgs)
+
+
+def test_real_parts_are_not_called_scripted():
+    endpoint = {"base_url": "http://localhost:1/v1", "model": "big-model"}
+    params = validate_params(
+        {
+            "papers": {"source": "directory", "directory": "library"},
+            "queries": {"writer": "endpoint", "endpoint": endpoint},
+            "teach": {"policy": "endpoint", "endpoint": endpoint},
+        }
+    )
+    evaluation = {"judge": "rubric:judge-model", "n": 1, "arms": {"grpo": arm()}, "comparisons": []}
+    page = Outline(render_report(ReportData(evaluation=evaluation, params=params)))
+    assert "scripted or synthetic" not in page.text
+    assert "the model big-model" in page.text
+
+
+# ---- parts
+
+
+def test_evidence_is_marked_where_runs_of_words_agree():
+    pieces = marked(f"It says that {GOLD} And more.", [GOLD])
+    assert pieces == [("It says that", False), (f" {GOLD}", True), (" And more.", False)]
+    assert marked("The drought of", [GOLD]) == [("The drought of", False)]  # three words prove nothing
+
+
+@given(st.text(max_size=80), st.lists(st.text(max_size=40), max_size=3))
+def test_marking_never_changes_the_text(text, gold):
+    assert "".join(piece for piece, _ in marked(text, gold)) == text
+
+
+def test_trees_are_shown_for_as_many_queries_as_asked():
+    rows = [{**row(name, tree()), "query_id": f"q{i}"} for i in range(4) for name in ("base", "sft", "grpo", "expert")]
+    view = queries_view(rows, 6)
+    assert [q["query_id"] for q in view] == ["q0", "q1"]
+    assert [t["arm"] for t in view[0]["trees"]] == ["base", "sft", "grpo"]
+    assert queries_view(rows, 0) == []
+    only = queries_view([r for r in rows if r["arm"] == "expert"], 1)
+    assert [t["arm"] for q in only for t in q["trees"]] == ["expert"]
+
+
+def test_children_stand_at_the_turn_that_asked_for_them():
+    node = queries_view([row("grpo", tree())], 1)[0]["trees"][0]["node"]
+    assert [child["id"] for child in node["turns"][0]["children"]] == ["q1.0.0"]
+    assert [child["id"] for child in node["others"]] == ["q1.0.1"]
+
+
+def test_long_texts_are_cut_and_say_so():
+    assert cut("x" * 10, 10) == "x" * 10
+    assert cut("x" * 11, 10) == "x" * 10 + "\n... (1 more characters)"
+
+
+@pytest.mark.parametrize(
+    "record", [None, {}, [], {"steps": []}, {"steps": [{"step": 1, "loss": 1.0}]}, {"steps": "none"}, 7]
+)
+def test_records_without_a_curve_give_no_plot(record):
+    assert curves(record, "x") == []
+
+
+def test_series_are_read_by_key_and_grouped_by_meaning():
+    first = {
+        "step": 0,
+        "reward_mean": 0.1,
+        "reward_std": 0.3,
+        "loss": float("nan"),
+        "usage": {"tokens_mean": 5},
+        "done": True,
+    }
+    second = {"step": 2, "reward_mean": 0.2, "reward_std": 0.3, "loss": 1.0, "usage": {"tokens_mean": 6}, "done": True}
+    rows = rows_of({"steps": [first, second]})
+    series = series_of(rows)
+    assert series["reward_mean"] == [(0.0, 0.1), (2.0, 0.2)]
+    assert series["usage.tokens_mean"] == [(0.0, 5.0), (2.0, 6.0)]
+    assert "loss" not in series  # one finite point
+    assert "done" not in series
+    titles = {title: list(chosen) for title, chosen in grouped(series)}
+    assert titles["Reward"] == ["reward_mean"]
+    assert titles["Tokens"] == ["usage.tokens_mean"]
+
+
+def test_facts_flatten_what_is_nested():
+    record = {"a": 1, "b": {"c_d": 0.123456, "e": {"f": "x"}}, "rows": list(range(20)), "few": ["p", "q"], "none": None}
+    assert facts(record) == [
+        ("a", "1"),
+        ("b / c d", "0.1235"),
+        ("b / e / f", "x"),
+        ("rows", "20 rows"),
+        ("few", "p, q"),
+    ]
+    assert facts([1, 2]) == []

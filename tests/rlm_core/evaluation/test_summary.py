@@ -1,0 +1,198 @@
+"""Samples, arms' figures, notes and the text table, by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pytest import approx
+
+from rlm_core.evaluation.scoring import Cause, Sample, paper_f1, score_sample
+from rlm_core.evaluation.summary import Summary, clusters_of, comparisons_of, failures_of, notes_on
+from rlm_core.evaluation.table import render_table
+from rlm_core.records import ErrorClass, Evidence, Judgement, Query, Rollout, Status, Turn, Usage
+from rlm_core.rewards import PRF
+
+GOLD = "The drought of nineteen twelve emptied the northern reservoirs."
+
+
+def query(id: str = "q1", papers: tuple[str, ...] = ("p1",), **changes: Any) -> Query:
+    context = {p: {"title": p, "abstract": "", "text": f"Paper {p} says: {GOLD if p == 'p1' else 'barley grows well ' * 3}"}
+               for p in ("p1", "p2")}  # fmt: skip
+    return Query(id, "What?", evidence=tuple(Evidence(p, GOLD) for p in papers), context=context, **changes)
+
+
+def verdict(reward: float) -> Judgement:
+    return Judgement(round(reward * 10), round(reward * 10), reward, judge="lexical")
+
+
+def sample(query_id: str, reward: float | None, number: int = 0, f1: float = 0.5, cause: Cause = Cause.NONE) -> Sample:
+    return Sample(
+        query_id, number, f"{query_id}.{number}", None if reward is None else verdict(reward), PRF(f1, f1, f1), 1.0,
+        cause is Cause.NONE, cause, 2.0, 100, 10, 2, 1, {"code": 1},
+    )  # fmt: skip
+
+
+# ---- one sample
+
+
+def test_a_sample_carries_its_figures():
+    child = Rollout("q1.0.0", turns=(Turn(error=ErrorClass.CODE),))
+    rollout = Rollout(
+        "q1.0", turns=(Turn(error=ErrorClass.CODE), Turn()), children=(child,), answer=[GOLD],
+        usage=Usage(90, 10, 3, 3, 1, wall_seconds=4.0), provenance={"sample": 0},
+    )  # fmt: skip
+    found = score_sample(query(), rollout, verdict(1.0))
+    assert (found.reward, found.overlap, found.paper_f1, found.cause) == (1.0, PRF(1.0, 1.0, 1.0), 1.0, Cause.NONE)
+    assert (found.seconds, found.tokens, found.completion_tokens, found.turns, found.children) == (4.0, 100, 10, 2, 1)
+    assert found.turn_errors == {"code": 2}
+    assert (found.passed, found.ended_in_answer) == (True, True)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reward", "cause"),
+    [
+        ({"status": Status.FAILED, "failure": "refused"}, 1.0, Cause.HARNESS),
+        ({"children": (Rollout("c", status=Status.FAILED),), "answer": [GOLD]}, 1.0, Cause.HARNESS),
+        ({"answer": [GOLD]}, None, Cause.JUDGE),
+        ({"status": Status.OUT_OF_TURNS}, 0.1, Cause.OUT_OF_TURNS),
+        ({"status": Status.OUT_OF_BUDGET, "answer": [GOLD]}, 1.0, Cause.OUT_OF_BUDGET),
+        ({"answer": []}, 0.1, Cause.EMPTY),
+        ({"answer": None}, 0.1, Cause.EMPTY),
+        ({"answer": ["Barley was planted upon every hill of the region that year."]}, 0.1, Cause.NO_EVIDENCE),
+        ({"answer": [GOLD]}, 1.0, Cause.NONE),
+    ],
+)
+def test_causes(changes, reward, cause):
+    found = score_sample(query(), Rollout("q1.0", **changes), None if reward is None else verdict(reward))
+    assert found.cause is cause
+    if cause is Cause.HARNESS:  # unscored, whatever it said
+        assert (found.reward, found.overlap, found.paper_f1, found.ended_in_answer, found.passed) == (None,) * 5
+
+
+def test_papers_are_told_by_what_is_quoted():
+    assert paper_f1(query(), [GOLD]) == 1.0
+    assert paper_f1(query(), [GOLD.upper().replace(" ", "\n")]) == 1.0
+    assert paper_f1(query(), ["barley grows well barley"]) == 0.0
+    assert paper_f1(query(), [GOLD, "barley grows well barley"]) == approx(2 / 3)
+    assert paper_f1(query(), []) == 0.0
+
+
+# ---- an arm
+
+QUERIES = [query("a"), query("b", ("p2",), tier="2", kind="multi"), query("c", ("p2",))]
+
+
+def test_an_arm_averages_samples_then_queries_and_leaves_out_what_is_unscored():
+    samples = [
+        sample("a", 1.0, 0), sample("a", 0.2, 1),  # 0.6
+        sample("b", 0.4, 0), sample("b", None, 1),  # 0.4
+        sample("c", None, 0, cause=Cause.JUDGE), sample("c", None, 1, cause=Cause.JUDGE),
+    ]  # fmt: skip
+    arm = Summary(QUERIES, resamples=200).arm(samples)
+    assert arm["judge_mean"] == approx((0.6 + 0.4) / 2)
+    assert (arm["n"], arm["samples"], arm["unscored"], arm["k"]) == (2, 6, 3, 2)
+    assert arm["pass_at_1"] == approx((1 / 2 + 0 / 1) / 2)
+    assert arm["pass_at_k"] == approx(1.0)  # only "a" has two scored samples
+    assert arm["f1_mean"] == approx(0.5)
+    assert arm["format_success"] == approx((1 + 1 + 0) / 3)
+    assert arm["by_tier"]["2"] == {
+        "n": 1,
+        "judge_mean": approx(0.4),
+        "judge_ci95": [approx(0.4)] * 2,
+        "f1_mean": approx(0.5),
+    }
+    assert arm["by_kind"]["single"]["n"] == 1
+    assert arm["failures"] == {"judge": {"count": 2, "example": "c.0"}}
+    assert arm["turn_errors"] == {"code": 6}
+    assert arm["judge_ci95"][0] <= 0.5 <= arm["judge_ci95"][1]
+
+
+def test_an_arm_without_any_verdict_has_no_mean_and_is_not_compared():
+    summary = Summary(QUERIES, resamples=200)
+    silent = [sample(q.id, None) for q in QUERIES]
+    arm = summary.arm(silent)
+    assert (arm["judge_mean"], arm["judge_ci95"], arm["pass_at_k"], arm["n"]) == (None, None, None, 0)
+    rows = summary.compare({"grpo": silent, "base": silent}, [("grpo", "base")])
+    assert [row["metric"] for row in rows] == ["f1"]
+
+
+def test_comparisons_are_paired_and_adjusted_within_a_metric():
+    summary = Summary(QUERIES, resamples=200)
+    arms = {
+        "grpo": [sample("a", 0.9), sample("b", 0.8), sample("c", 0.7)],
+        "sft": [sample("a", 0.5), sample("b", 0.5), sample("c", None)],
+        "base": [sample("a", 0.1), sample("b", 0.1), sample("c", 0.1)],
+    }
+    rows = summary.compare(arms, comparisons_of(list(arms)))
+    judged = [row for row in rows if row["metric"] == "judge"]
+    assert [(row["a"], row["b"]) for row in judged] == [("grpo", "sft"), ("grpo", "base"), ("sft", "base")]
+    assert judged[0]["difference"] == approx((0.4 + 0.3) / 2)  # "c" has no pair
+    assert (judged[0]["n"], judged[1]["n"]) == (2, 3)
+    # two clusters, p1 and p2, always in favour: p = 2/4, times three pairs
+    assert judged[0]["p_value"] == approx(0.5)
+    assert judged[0]["p_holm"] == 1.0
+
+
+def test_clusters_are_the_papers_that_hold_the_evidence():
+    assert clusters_of([query("x", ("p2", "p1")), query("y"), Query("z", "?", group_id="g")]) == ["p1+p2", "p1", "g"]
+
+
+def test_pairs_are_fixed_by_name():
+    assert comparisons_of(["base", "expert"]) == [("base", "expert")]
+    assert comparisons_of(["base", "sft", "bm25_topk"]) == [("sft", "base"), ("sft", "bm25_topk")]
+    assert comparisons_of(["expert", "bm25_topk"]) == []
+
+
+def test_failures_come_most_frequent_first():
+    samples = [sample("a", 0.1, cause=Cause.EMPTY), *(sample("b", 0.1, n, cause=Cause.OUT_OF_TURNS) for n in range(2))]
+    assert list(failures_of(samples)) == ["out_of_turns", "empty_answer"]
+
+
+def test_large_clean_evaluations_need_few_notes():
+    queries = [query(f"q{i}", (f"p{i % 40}",)) for i in range(128)]
+    arms = {"grpo": {"samples": 512, "unscored": 20}}
+    assert notes_on(queries, arms, judge="rubric:model", samples_per_query=4) == [
+        "A sample passes with a judge reward of 0.5 or more."
+    ]
+    arms["grpo"]["unscored"] = 30
+    assert any("30 of 512 samples" in note for note in notes_on(queries, arms, judge="x", samples_per_query=4))
+
+
+# ---- the table
+
+
+def test_the_table_by_hand():
+    evaluation = {
+        "judge": "lexical",
+        "n": 4,
+        "arms": {
+            "base": {"judge_mean": 0.1, "judge_ci95": [0.1, 0.1], "f1_mean": 0.0, "format_success": 0.25, "pass_at_k": 0.0,
+                     "seconds_mean": 1.25, "tokens_mean": 1234.4, "n": 4, "model": "smollm2-135m"},
+            "grpo": {"judge_mean": None, "judge_ci95": None, "f1_mean": None, "format_success": None, "pass_at_k": None,
+                     "seconds_mean": None, "tokens_mean": None, "n": 0},
+        },
+        "comparisons": [
+            {"a": "grpo", "b": "base", "metric": "judge", "difference": 0.5, "ci95": [0.4, 0.6], "p_value": 0.0001,
+             "p_holm": 0.0002, "wins": 3, "losses": 1, "ties": 0, "n": 4},
+        ],
+        "notes": ["Mind the gap."],
+    }  # fmt: skip
+    assert render_table(evaluation) == (
+        "Judge: lexical, test queries: 4\n"
+        "\n"
+        "arm   judge   95 % interval     F1  format  pass@k  tokens  seconds  n  model\n"
+        "-------------------------------------------------------------------------------------\n"
+        "base  0.100  0.100 .. 0.100  0.000    25 %   0.000   1,234      1.2  4  smollm2-135m\n"
+        "grpo      -               -      -       -       -       -        -  0  -\n"
+        "\n"
+        "Paired differences by judge (95 % interval, p after Holm):\n"
+        "  grpo - base: +0.500 (+0.400 .. +0.600), p < 0.001, better on 3, worse on 1 of 4\n"
+        "\n"
+        "Note: Mind the gap."
+    )
+
+
+def test_the_table_names_k_where_it_is_more_than_one():
+    arm = {"judge_mean": 0.5, "judge_ci95": [0.4, 0.6], "pass_at_k": 0.75, "k": 4, "n": 9}
+    assert "0.750 (k=4)" in render_table({"judge": "x", "n": 9, "arms": {"grpo": arm}, "comparisons": []})
