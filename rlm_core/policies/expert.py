@@ -20,10 +20,15 @@ from rlm_core.policies.base import Action, Message, Sampling, as_messages
 from rlm_core.policies.expert_phrases import content_words, key_phrases
 from rlm_core.policies.expert_scene import Hit, Scene, Step, read_scene
 
+VERSION = 1
+"""Raised with every change of what the expert writes; part of the keys of stored rollouts."""
 SHOWN = 4
 """Hits that a search prints."""
 ENOUGH_TRIES = 3
 """Search terms tried before the best of what was found is taken, or nothing."""
+
+CLEARLY_MORE = 2
+"""Words of the question by which a passage must lead to be taken before the one that the search ranked first."""
 
 
 class Renderer(Protocol):
@@ -97,25 +102,37 @@ def _ask_children(scene: Scene) -> str:
 
 
 def _search_and_pick(scene: Scene) -> str:
-    """Search for the best phrase not tried yet; once the words of a phrase are found, or enough was tried, answer."""
+    """Search for the best phrase not tried yet until something fits, then answer.
+
+    A child is asked about every paper of a group, also those that have nothing: it takes only a phrase's very words.
+    """
     phrases = key_phrases(scene.question)
     tried = [step.keyword.lower() for step in scene.steps if step.keyword]
     left = [phrase for phrase in phrases if phrase.lower() not in tried]
     newest = scene.steps[-1] if scene.steps else None
-    if newest is not None and newest.hits and newest.keyword.lower() in {p.lower() for p in phrases}:
-        enough = scene.last or not left or len(set(tried)) >= ENOUGH_TRIES
-        if newest.literal or (enough and not scene.is_child):
-            return _answer(pick(newest, scene))
+    asked = newest is not None and newest.keyword.lower() in {p.lower() for p in phrases}
+    if newest is not None and asked and newest.hits and (newest.literal or not scene.is_child):
+        return _answer(pick(newest, scene))
     if scene.last or not left or len(set(tried)) >= ENOUGH_TRIES:
         return _answer([])
     return f"hits = search({_quote(left[0])})\nprint(hits[:{SHOWN}])"
 
 
 def pick(step: Step, scene: Scene) -> list[Hit]:
-    """The printed passage that shares most words with the question; of equals the first, which the search ranked higher."""
+    """The first passage, which the search ranked best, unless another one shows clearly more of the question's words.
+
+    Without children to ask, several papers are read at once: then it is the first of each paper.
+    """
+    firsts = {hit.paper: hit for hit in reversed(step.hits)}
+    if len(firsts) > 1:
+        return sorted(firsts.values(), key=lambda hit: hit.number)
     words = {word[:6] for word in content_words(scene.question)}
-    ranked = sorted(step.hits, key=lambda hit: -len(words & {word[:6] for word in content_words(hit.text)}))
-    return ranked[:1]
+
+    def shared(hit: Hit) -> int:
+        return len(words & {word[:6] for word in content_words(hit.text)})
+
+    best = max(step.hits, key=shared)
+    return [best if shared(best) >= shared(step.hits[0]) + CLEARLY_MORE else step.hits[0]]
 
 
 def _answer(hits: Sequence[Hit]) -> str:
@@ -140,7 +157,9 @@ def spoil(text: str, scene: Scene, rng: random.Random) -> str:
     if "search(" in text:
         words = [word for word in scene.question.split() if word.isalpha()] or ["paper"]
         useless = re.sub(r"search\(.*\)\n", f'search("{rng.choice(words[:3])}")\n', text)
-        return rng.choice([useless, text.replace("search(", "search_papers("), text.replace("print(hits", "print(hit")])
+        wrong_name, wrong_variable = text.replace("search(", "search_papers("), text.replace("print(hits", "print(hit")
+        unfenced = text.removeprefix("```python\n").removesuffix("\n```")
+        return rng.choice([useless, useless, wrong_name, wrong_variable, unfenced])
     hits = scene.steps[-1].hits if scene.steps else []
     wrong = [hit for hit in hits if f"hits[{hit.number}]" not in text]
     choices = [

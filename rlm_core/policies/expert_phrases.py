@@ -7,278 +7,29 @@ import re
 _QUOTED = re.compile(r"\"([^\"]{3,80})\"|“([^”]{3,80})”|‘([^’]{3,80})’|(?<!\w)'([^']{3,80})'(?!\w)|`([^`]{3,80})`")
 _WORD = re.compile(r"[^\W_]+(?:[-'’/.][^\W_]+)*")
 
-_STOP = frozenset(
-    [
-        "a",
-        "about",
-        "above",
-        "according",
-        "across",
-        "after",
-        "again",
-        "against",
-        "all",
-        "along",
-        "also",
-        "among",
-        "an",
-        "and",
-        "any",
-        "are",
-        "as",
-        "at",
-        "be",
-        "because",
-        "been",
-        "before",
-        "being",
-        "below",
-        "between",
-        "both",
-        "but",
-        "by",
-        "can",
-        "cannot",
-        "could",
-        "did",
-        "do",
-        "does",
-        "doing",
-        "down",
-        "during",
-        "each",
-        "either",
-        "every",
-        "few",
-        "for",
-        "from",
-        "further",
-        "had",
-        "has",
-        "have",
-        "having",
-        "he",
-        "her",
-        "here",
-        "him",
-        "his",
-        "how",
-        "i",
-        "if",
-        "in",
-        "into",
-        "is",
-        "it",
-        "its",
-        "itself",
-        "just",
-        "kind",
-        "kinds",
-        "like",
-        "may",
-        "might",
-        "more",
-        "most",
-        "much",
-        "must",
-        "my",
-        "no",
-        "nor",
-        "not",
-        "of",
-        "off",
-        "on",
-        "once",
-        "one",
-        "only",
-        "onto",
-        "or",
-        "other",
-        "others",
-        "our",
-        "out",
-        "over",
-        "own",
-        "per",
-        "rather",
-        "s",
-        "same",
-        "shall",
-        "she",
-        "should",
-        "since",
-        "so",
-        "some",
-        "such",
-        "than",
-        "that",
-        "the",
-        "their",
-        "them",
-        "then",
-        "there",
-        "these",
-        "they",
-        "this",
-        "those",
-        "through",
-        "thus",
-        "to",
-        "too",
-        "toward",
-        "towards",
-        "two",
-        "type",
-        "types",
-        "under",
-        "until",
-        "up",
-        "upon",
-        "us",
-        "use",
-        "used",
-        "uses",
-        "using",
-        "very",
-        "via",
-        "was",
-        "we",
-        "were",
-        "what",
-        "when",
-        "where",
-        "whether",
-        "which",
-        "while",
-        "who",
-        "whom",
-        "whose",
-        "why",
-        "will",
-        "with",
-        "within",
-        "without",
-        "would",
-        "you",
-        "your",
-    ]
-)
-_SCAFFOLD = frozenset(
-    [
-        "address",
-        "addresses",
-        "addressed",
-        "answer",
-        "answers",
-        "article",
-        "articles",
-        "author",
-        "authors",
-        "collect",
-        "concern",
-        "concerned",
-        "concerning",
-        "concerns",
-        "cover",
-        "covers",
-        "deal",
-        "deals",
-        "describe",
-        "described",
-        "describes",
-        "description",
-        "detail",
-        "details",
-        "discuss",
-        "discussed",
-        "discusses",
-        "discussion",
-        "document",
-        "documents",
-        "evidence",
-        "explain",
-        "explained",
-        "explains",
-        "explanation",
-        "find",
-        "finding",
-        "findings",
-        "found",
-        "give",
-        "given",
-        "gives",
-        "group",
-        "identify",
-        "information",
-        "look",
-        "made",
-        "mention",
-        "mentioned",
-        "mentions",
-        "note",
-        "noted",
-        "paper",
-        "papers",
-        "paragraph",
-        "part",
-        "parts",
-        "passage",
-        "passages",
-        "point",
-        "points",
-        "present",
-        "presented",
-        "presents",
-        "quote",
-        "read",
-        "regarding",
-        "relate",
-        "related",
-        "relating",
-        "report",
-        "reported",
-        "reports",
-        "say",
-        "says",
-        "section",
-        "sections",
-        "show",
-        "shown",
-        "shows",
-        "source",
-        "sources",
-        "speak",
-        "state",
-        "stated",
-        "statement",
-        "statements",
-        "states",
-        "studied",
-        "studies",
-        "study",
-        "talk",
-        "talks",
-        "tell",
-        "tells",
-        "text",
-        "texts",
-        "topic",
-        "treat",
-        "treats",
-        "work",
-        "works",
-        "write",
-        "writes",
-        "written",
-        "support",
-        "supports",
-        "supporting",
-        "role",
-        "play",
-        "plays",
-        "said",
-    ]
-)
+_FUNCTION_WORDS = """
+a about above according across after again against all along also among an and any are as at be because been before being
+below between both but by can cannot could did do does doing down during each either every few for from further had has
+have having he her here him his how i if in into is it its itself just kind kinds like may might more most much must my
+no nor not of off on once one only onto or other others our out over own per rather s same shall she should since so some
+such than that the their them then there these they this those through thus to too toward towards two type types under
+until up upon us use used uses using very via was we were what when where whether which while who whom whose why will
+with within without would you your
+"""
+_QUESTION_WORDS = """
+address addressed addresses answer answers article articles author authors bring brings collect come comes compare
+compares concern concerned concerning concerns connected connection connects cover covered covers deal deals describe
+described describes description detail details discuss discussed discusses discussion document documents evidence explain
+explained explains explanation find finding findings found gather give given gives go goes identify include
+included including information link linked links look made mention mentioned mentions note noted paper papers paragraph
+part parts passage passages play plays point points present presented presents question quote read regard regarding
+relate related relating report reported reports respect role said say says section sections see several show shown shows
+source sources speak state stated statement statements states studied studies study support supporting supports talk
+talks tell tells terms text texts together topic treat treats work works write writes written
+"""
+_STOP = frozenset(_FUNCTION_WORDS.split())
+_SCAFFOLD = frozenset(_QUESTION_WORDS.split())
+"""Words that questions about papers are built with: no search terms."""
 
 MAX_PHRASES = 8
 _FIRST = 6.0
@@ -291,21 +42,23 @@ def content_words(text: str) -> list[str]:
 
 
 def key_phrases(question: str) -> list[str]:
-    """Up to `MAX_PHRASES` search terms, best first: what is quoted, runs of content words, then long single words.
+    """Up to `MAX_PHRASES` search terms, best first.
 
-    >>> key_phrases("What does the paper report about graph neural networks for traffic?")[:2]
-    ['graph neural networks', 'traffic']
+    First the subject and its circumstance together (a search for several words ranks passages that hold most of them), then
+    each by itself (what is quoted, then runs of content words), then single words, long ones first.
+
+    >>> key_phrases("What does the paper report about graph neural networks with regard to traffic?")[:3]
+    ['graph neural networks traffic', 'graph neural networks', 'traffic']
     """
     quoted = [next(g for g in m.groups() if g).strip(" .,;?!") for m in _QUOTED.finditer(question)]
-    rest = _QUOTED.sub(" , ", question)
-    found = _runs(rest)
-    runs = sorted(found, key=lambda run: -_weight(run) - (_FIRST if run is found[0] else 0.0))
-    phrases = quoted + [" ".join(run) for run in runs]
-    words = [w for phrase in phrases for w in phrase.split() if w.lower() not in _STOP]
-    phrases += sorted(words, key=lambda w: -_weight([w]))
-    seen: set[str] = set()
-    unique = [p for p in phrases if len(p) > 2 and not (p.lower() in seen or seen.add(p.lower()))]  # type: ignore[func-returns-value]
-    return unique[:MAX_PHRASES]
+    found = [" ".join(run) for run in _runs(_QUOTED.sub(" , ", question))]
+    runs = sorted(found, key=lambda run: -_weight(run.split()) - (_FIRST if run == found[0] else 0.0))
+    single = [*quoted, *runs]
+    telling = sorted(single[:2], key=question.find)
+    words = [w for phrase in single for w in phrase.split() if w.lower() not in _STOP]
+    phrases = [" ".join(telling), *single, *sorted(words, key=lambda w: -_weight([w]))]
+    unique = {phrase.lower(): phrase for phrase in reversed(phrases) if len(phrase) > 2}
+    return list(unique.values())[::-1][:MAX_PHRASES]
 
 
 def _runs(text: str) -> list[list[str]]:

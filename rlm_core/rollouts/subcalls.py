@@ -8,7 +8,7 @@ says what to do instead.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
 from rlm_core.policies.base import Message, PolicyError, PromptTooLong
@@ -20,7 +20,7 @@ from rlm_core.rollouts.contexts import check_prompts, child_context, pair_up
 from rlm_core.rollouts.node import Node
 from rlm_core.rollouts.tree import Tree, derive_seed
 
-RunNode = Callable[[Tree, Node], Awaitable[None]]
+RunNode = Callable[[Tree, Node], Coroutine[Any, Any, None]]
 
 _PROMPT_CHARS_KEPT = 1000
 
