@@ -19,7 +19,7 @@ log = logging.getLogger("rlm.repl")
 
 _GROUP = 1 << 2  # PIDFD_SIGNAL_PROCESS_GROUP, Linux 6.9
 _CHUNK = 1 << 18
-_STATUS_SECONDS = 2.0
+_GONE_SECONDS = 5.0
 
 
 class WorkerGone(RuntimeError):
@@ -45,10 +45,11 @@ class WorkerHandle:
         self._pidfd = -1
         self._buffer = bytearray()
         self._ended = False
+        self._reason_ended = "the worker is gone"
         self._killed = False
         self._write_lock = asyncio.Lock()
         self.ready: asyncio.Future[None] = self._loop.create_future()
-        self._dead: asyncio.Future[None] = self._loop.create_future()
+        self._gone: asyncio.Future[None] = self._loop.create_future()
 
     @classmethod
     async def spawn(
@@ -85,7 +86,7 @@ class WorkerHandle:
         if len(data) > self._max_frame:
             raise ValueError(f"{len(data)} bytes; at most {self._max_frame} fit into one message (message_mb)")
         if self._ended:
-            raise WorkerGone("the worker is gone")
+            raise WorkerGone(self._reason_ended)
         async with self._write_lock:
             try:
                 sent = self._sock.send(data)
@@ -123,27 +124,19 @@ class WorkerHandle:
         return numbers[0] if numbers and numbers[0] > 0 else None
 
     async def close(self) -> None:
-        """Kill it, wait until the kernel has let it go, and free its descriptors. Never raises for a dead worker."""
+        """Kill it, wait until it is gone from the process table, and free its descriptors."""
+        self._ended = True
         self.kill()
-        if self._pidfd < 0 and not self._ended:
-            # killed before it said who it is: it ends at its first write to the closed channel
-            self._hang_up()
-        if self._pidfd >= 0:
-            self._loop.add_reader(self._pidfd, self._mark_dead)
+        if not self._gone.done():
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(5):
-                    await asyncio.shield(self._dead)
-            self._loop.remove_reader(self._pidfd)
+                async with asyncio.timeout(_GONE_SECONDS):
+                    await asyncio.shield(self._gone)
+        self._hang_up()
+        if self._pidfd >= 0:
             os.close(self._pidfd)
             self._pidfd = -1
-        self._hang_up()
-
-    def _mark_dead(self) -> None:
-        if not self._dead.done():
-            self._dead.set_result(None)
 
     def _hang_up(self) -> None:
-        self._ended = True
         if self._sock.fileno() >= 0:
             self._loop.remove_reader(self._sock.fileno())
             self._sock.close()
@@ -155,11 +148,15 @@ class WorkerHandle:
             return
         except OSError:
             data = b""
-        if not data:
+        if data and not self._ended:
+            self._buffer += data
+            self._take_frames()
+        elif not data:
+            # the fork server closes the last end after it has reaped the worker
+            self._hang_up()
+            if not self._gone.done():
+                self._gone.set_result(None)
             self._finish(self._reason())
-            return
-        self._buffer += data
-        self._take_frames()
 
     def _receive(self) -> bytes:
         if self._pidfd >= 0:
@@ -212,8 +209,9 @@ class WorkerHandle:
         """The worker is of no use any more: make sure that it is dead and tell whoever waits, once."""
         if self._ended:
             return
+        self._reason_ended = reason
+        self._ended = True
         self.kill()
-        self._hang_up()
         if not self.ready.done():
             self.ready.set_exception(WorkerGone(reason))
         else:
