@@ -24,9 +24,8 @@ def run(stage: Stage) -> None:
         missing = "ocr" if paper_id in parsed else "parse"
         log.warning("groups: %s left out: stage '%s' could not read it", paper_id, missing)
     if not both:
-        raise StageError(
-            f"no paper was read by both parse ({len(parsed)} papers) and ocr ({len(clean)}); see reports/papers.json"
-        )
+        counts = f"parse ({len(parsed)} papers) and ocr ({len(clean)})"
+        raise StageError(f"no paper was read by both {counts}; reports/papers.json and reports/ocr.json say why")
     grouping = make_grouping([clean[i] for i in both], params.max_papers, params.min_similarity, stage.params.seed)
     for first, second, similarity in grouping.duplicates:
         log.warning("groups: %s and %s are nearly the same paper (similarity %.2f)", first, second, similarity)

@@ -12,6 +12,32 @@ LIGATURES = str.maketrans(
 )
 _WORD = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
 _HEAD = re.compile(r"([^\W\d_]+(?:-[^\W\d_]+)*)-$")
+_COMPOUNDING = frozenset(
+    [
+        "one",
+        "two",
+        "three",
+        "four",
+        "five",
+        "six",
+        "seven",
+        "eight",
+        "nine",
+        "ten",
+        "half",
+        "well",
+        "self",
+        "long",
+        "short",
+        "high",
+        "low",
+        "non",
+        "full",
+        "part",
+        "all",
+    ]
+)
+"""Words that often stand before a hyphen of their own."""
 _TAIL = re.compile(r"^[^\W\d_]+")
 
 
@@ -31,7 +57,8 @@ class Words:
             return self._counts[parted] > self._counts[joined]
         if tail[:1].isupper() or "-" in head:
             return True
-        return bool(self._counts[head.lower()] and self._counts[tail.lower()] and len(head) > 3 and len(tail) > 4)
+        known = bool(self._counts[head.lower()] and self._counts[tail.lower()])
+        return known and (head.lower() in _COMPOUNDING or (len(head) > 3 and len(tail) > 4))
 
 
 def join_lines(lines: Sequence[str], words: Words) -> str:

@@ -19,6 +19,8 @@ def classify(blocks: Sequence[Block], usual: Measure, *, title_hint: str = "", h
         block.kind = "title" if number in titles else _kind(block, previous, place, usual, heights)
         if block.kind in ("heading", "body"):
             place.enter(block)
+            if block.kind == "heading" and place.name == "front" and not _heads_front_matter(block):
+                block.kind = "front"  # authors in bold
             if block.kind == "body":
                 block.kind = {"front": "front", "abstract": "abstract", "references": "reference"}.get(
                     place.name, "body"
@@ -28,6 +30,11 @@ def classify(blocks: Sequence[Block], usual: Measure, *, title_hint: str = "", h
         _without_headings(blocks)
     if not named_abstract:
         _unnamed_abstract(blocks)
+
+
+def _heads_front_matter(block: Block) -> bool:
+    text = block.first.text
+    return patterns.is_section_name(text) or bool(patterns.NUMBERED.match(text) or patterns.KEYWORDS.match(text))
 
 
 class Place:
@@ -157,12 +164,12 @@ def _kind(block: Block, previous: Block | None, where: Place, usual: Measure, he
         return "caption"
     if previous is not None and _carries_caption_on(previous, block, usual):
         return "caption"
+    if block.heading:
+        return "heading"
     if _is_table(block, previous):
         return "table"
     if place != "references" and _is_footnote(block, usual, heights):
         return "footnote"
-    if block.heading:
-        return "heading"
     if patterns.KEYWORDS.match(text):
         return "body"
     if place != "references" and (patterns.letters_share(text) < 0.55 or _is_scrap(text)):
