@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypeVar
@@ -75,7 +75,7 @@ class EndpointWriter:
                 jobs += [("single", {paper: passages}, singles) for paper, passages in papers.items()]
         self._announce(jobs)
         try:
-            found = await asyncio.gather(*(self._write(*job) for job in jobs))
+            found = await _all([self._write(*job) for job in jobs])
         finally:
             await self._chat.aclose()
         for (kind, papers, _), drafts in zip(jobs, found, strict=True):
@@ -108,7 +108,7 @@ class EndpointWriter:
         messages = prompts.write_messages(kind, shown, _asked_for(wanted))
         proposals = await self._ask(messages, prompts.WRITE_SCHEMA, prompts.read_proposals, max_tokens=4096)
         index = PaperIndex([p for passages in papers.values() for p in passages])
-        drafts = await asyncio.gather(*(self._draft(kind, p, shown, index, tuple(papers)) for p in proposals))
+        drafts = await _all([self._draft(kind, p, shown, index, tuple(papers)) for p in proposals])
         kept = [d for d in drafts if d is not None]
         return sorted(kept, key=lambda d: -len({p.paper_id for p in d.evidence})) if kind == "multi" else kept
 
@@ -142,7 +142,7 @@ class EndpointWriter:
             raise _Dropped("no or too many paragraphs named")
         if gives_away(proposal.question, [p.text for p in chosen]):
             raise _Dropped("gives its evidence away")
-        verdicts = await asyncio.gather(*(self._answers(proposal.question, p) for p in chosen))
+        verdicts = await _all([self._answers(proposal.question, p) for p in chosen])
         evidence = [p for p, answers in zip(chosen, verdicts, strict=True) if answers]
         self.rejected["passage not verified"] += len(chosen) - len(evidence)
         if not evidence or (kind == "multi" and len({p.paper_id for p in evidence}) < 2):
@@ -181,6 +181,18 @@ class EndpointWriter:
         if path:
             write_json(path, reply)
         return parse(reply)
+
+
+async def _all(work: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
+    """Results in order; at the first failure the others are cancelled and waited for."""
+    tasks = [asyncio.ensure_future(w) for w in work]
+    try:
+        return list(await asyncio.gather(*tasks))
+    except BaseException:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        raise
 
 
 def _asked_for(wanted: int) -> int:

@@ -136,6 +136,13 @@ def _anchored(gold: str, text: str, *, whole: bool = False) -> list[Block]:
     """
     if len(gold) > 200:
         gold, text, whole = gold[:200], text[:260], False
+    # An edit into a longer text may put the last letters anywhere in it: try ends close to the passage's own first.
+    widths = dict.fromkeys(min(len(gold) + more, len(text)) for more in (0, 1, -1, 2, -2, len(text)))
+    return max((_read_on(gold, text[:width], whole=whole) for width in widths), key=lambda row: row[0])[1]
+
+
+def _read_on(gold: str, text: str, *, whole: bool) -> tuple[int, list[Block]]:
+    """The blocks up to the point where matches most outweigh errors (two letters each), and by how much."""
     kept: list[Block] = []
     g = n = 0
     balance = best = 0
@@ -147,9 +154,10 @@ def _anchored(gold: str, text: str, *, whole: bool = False) -> list[Block]:
             break
         kept.append(block)
         g, n = block.g + block.length, block.n + block.length
-        if balance + (3 if whole and g == len(gold) else 0) > best:
-            best, keep = balance, len(kept)
-    return kept[:keep]
+        worth = balance + (3 if whole and g == len(gold) else 0)
+        if worth > best:
+            best, keep = worth, len(kept)
+    return best, kept[:keep]
 
 
 def _short_line(rest: str, g: int, low: int, high: int, target: Target, *, from_left: bool) -> list[Block]:

@@ -7,6 +7,8 @@ import re
 _TOKEN = re.compile(r"[^\W_]+(?:['’\-‐‑][^\W_]+)*")
 
 _STOP_WORDS = """
+used uses use shown showed shows show found finds took take takes led leads kept keep keeps held holds fell falls rose rises ran
+runs went came grew grows lost saw seen known knew said says gets got puts yielded yields remain remains
 whilst amongst regarding concerning according including following using besides despite beyond upon toward introduce
 teach fig figs table tables eq eqs sec thank thanks
 a about above across after again against all almost along already also although always am among an and another any
