@@ -32,7 +32,7 @@ class Worker:
     async def execute(self, code: str) -> ExecutionResult:
         """Run one block. Raises `WorkerFailure`; what the code does wrong is in the result."""
         try:
-            repl = await self._task
+            repl = await asyncio.shield(self._task)
         except ValueError as error:
             raise WorkerFailure(f"the context cannot be handed over: {error}") from error
         except (SandboxUnavailable, RuntimeError, OSError) as error:
@@ -43,8 +43,6 @@ class Worker:
             raise WorkerFailure(f"{type(error).__name__}: {error}") from error
 
     async def close(self) -> None:
-        """Stop the worker process, also one that is still starting."""
-        if not self._task.done():
-            self._task.cancel()
+        """Stop the worker process. One that is still starting is let start first: quick, and nothing is left half made."""
         await asyncio.gather(self._task, return_exceptions=True)
         await self._stack.aclose()
