@@ -18,6 +18,7 @@ from rlm_core.repl import forkserver, wire
 from rlm_core.repl.limits import ReplLimits
 from rlm_core.repl.requests import RequestError, check_request
 from rlm_core.repl.sandbox.report import SandboxUnavailable
+from rlm_core.repl.worker.answers import AnswerError, to_json
 from rlm_core.repl.worker_handle import WorkerGone, WorkerHandle
 
 log = logging.getLogger("rlm.repl")
@@ -317,10 +318,18 @@ async def _memory_file(context: Context) -> int:
 
     Raises `ValueError` when the context holds anything but plain data.
     """
-    size = len(context) if isinstance(context, str) else sum(len(str(v)) for v in context.values()) if context else 0
-    if size > _BIG_CONTEXT:
+    if not isinstance(context, (str, dict)):
+        raise ValueError(f"context must be a text or a dict of plain data, got {type(context).__name__}")
+    if _rough_size(context) > _BIG_CONTEXT:
         return await asyncio.to_thread(_write_memory_file, context)
     return _write_memory_file(context)
+
+
+def _rough_size(value: Any) -> int:
+    """Characters in a text or in a dict of dicts of texts, to decide whether packing it would hold up the event loop."""
+    if isinstance(value, dict):
+        return sum(_rough_size(item) for item in value.values())
+    return len(value) if isinstance(value, (str, list)) else 1
 
 
 def _write_memory_file(context: Context) -> int:
@@ -342,11 +351,11 @@ def _write_memory_file(context: Context) -> int:
 def _result_of(row: dict[str, Any], limits: ReplLimits, seconds: float) -> ExecutionResult:
     """A result frame, believed only as far as its types and sizes go."""
     stdout, error = row.get("stdout"), row.get("error")
-    with contextlib.suppress(ValueError):
+    with contextlib.suppress(ValueError, AnswerError):
         return ExecutionResult(
             stdout=_bounded(stdout, limits.output_chars + 200),
             error=None if error is None else _bounded(error, limits.error_chars + 200),
-            final=row.get("final") if row.get("has_final") is True else None,
+            final=to_json(row.get("final"), limit=limits.answer_chars) if row.get("has_final") is True else None,
             has_final=row.get("has_final") is True,
             seconds=seconds,
             error_class=ErrorClass(str(row.get("class"))),

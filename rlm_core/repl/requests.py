@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from rlm_core.repl.worker.answers import AnswerError, to_json
+
+_ANY_SIZE = 1 << 40
+"""The size is bounded by `message_mb` already."""
 MAX_BATCH = 1000
 """Prompts in one batched call; budgets are usually far lower."""
 
@@ -53,6 +57,11 @@ def _prompt(value: Any, name: str) -> str:
 
 
 def _context(value: Any, name: str) -> str | dict[str, Any] | None:
-    if value is None or isinstance(value, (str, dict)):
+    if isinstance(value, dict):
+        try:
+            return dict(to_json(value, limit=_ANY_SIZE))
+        except AnswerError:
+            raise RequestError(f"{name}: the context is nested too deeply") from None
+    if value is None or isinstance(value, str):
         return value
     raise RequestError(f"{name}: a context must be a text or a dict, got {type(value).__name__}")

@@ -172,9 +172,9 @@ class WorkerHandle:
         start = 0
         while not self._ended and len(self._buffer) - start >= wire.HEADER.size:
             (size,) = wire.HEADER.unpack_from(self._buffer, start)
-            if self._buffer.startswith(wire.TRAILER_MAGIC, start):
-                break
             if size > self._max_frame:
+                if self._is_trailer(start):
+                    break
                 self._violated(f"a message of {size} bytes")
                 return
             end = start + wire.HEADER.size + size
@@ -193,7 +193,7 @@ class WorkerHandle:
     def _dispatch(self, message: dict[str, Any]) -> None:
         kind = message.get("op")
         if kind == "failed":
-            self._finish(str(message.get("error", "")))
+            self._finish(str(message.get("error"))[:300])
         elif kind == "ready" and not self.ready.done():
             self.ready.set_result(None)
         elif kind != "hello":
@@ -201,6 +201,12 @@ class WorkerHandle:
                 self._on_message(message)
             except wire.WireError as error:
                 self._violated(str(error))
+
+    def _is_trailer(self, start: int) -> bool:
+        """Whether all that is left is (the beginning of) what the fork server writes after the worker's death."""
+        rest = len(self._buffer) - start
+        magic = wire.TRAILER_MAGIC[:rest]
+        return rest <= wire.TRAILER.size and self._buffer.startswith(magic, start)
 
     def _violated(self, what: str) -> None:
         self._finish(f"the code wrote to the REPL's own channel ({what})")

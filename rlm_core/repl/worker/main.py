@@ -106,7 +106,7 @@ def _serve(limits: Limits, plan: confine.Plan, make_tools: ToolFactory) -> None:
     threading.stack_size(_THREAD_STACK)
     try:
         context = _load_context()
-    except MemoryError:
+    except (MemoryError, OSError):  # the latter from mapping it
         _fail(_CHANNEL, f"the context does not fit into memory_mb={limits['memory_mb']}; raise that limit")
         raise Closed from None
     channel = Channel(_CHANNEL, int(limits["message_mb"]) << 20)

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - a program a line
 """Hostile programs by kind. One that gets what it must not calls FINAL("escaped"); `{secret}` and the like are filled in.
 
 `attempt(f)` runs f, prints the exception that stops it, and counts as an escape when nothing does.
