@@ -10,7 +10,7 @@ _WORD = re.compile(r"[^\W_]+(?:[-'’/.][^\W_]+)*")
 _FUNCTION_WORDS = """
 a about above according across after again against all along also among an and any are as at be because been before being
 below between both but by can cannot could did do does doing down during each either every few for from further had has
-have having he her here him his how i if in into is it its itself just kind kinds like may might more most much must my
+have having he her here him his how i if in into is it its itself just kind kinds like many may might various more most much must my
 no nor not of off on once one only onto or other others our out over own per rather s same shall she should since so some
 such than that the their them then there these they this those through thus to too toward towards two type types under
 until up upon us use used uses using very via was we were what when where whether which while who whom whose why will
@@ -57,8 +57,11 @@ def key_phrases(question: str) -> list[str]:
     telling = sorted(single[:2], key=question.find)
     words = [w for phrase in single for w in phrase.split() if w.lower() not in _STOP]
     phrases = [" ".join(telling), *single, *sorted(words, key=lambda w: -_weight([w]))]
-    unique = {phrase.lower(): phrase for phrase in reversed(phrases) if len(phrase) > 2}
-    return list(unique.values())[::-1][:MAX_PHRASES]
+    unique: dict[str, str] = {}
+    for phrase in phrases:
+        if len(phrase) > 2:
+            unique.setdefault(phrase.lower(), phrase)
+    return list(unique.values())[:MAX_PHRASES]
 
 
 def _runs(text: str) -> list[list[str]]:
