@@ -7,8 +7,10 @@ A killed stage goes on after its last finished step.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rlm_core.files import read_jsonl, write_json
 from rlm_core.papers.library import attach_context, load_library
@@ -25,6 +27,9 @@ from tasks.training import (
     save_model,
     train_params,
 )
+
+if TYPE_CHECKING:
+    from rlm_core.grpo.actor import Actor
 
 SFT = Path("models/sft")
 OUT = Path("models/grpo")
@@ -66,12 +71,9 @@ async def _train(stage: Stage, folder: Path, queries: list[Query], validation: l
     import torch
     from transformers import AutoModelForCausalLM
 
-    from rlm_core.grpo.actor import ServerActor
     from rlm_core.grpo.learner import Learner
     from rlm_core.grpo.loop import StepLog, Training
-    from rlm_core.policies import ChatRenderer, VllmPolicy, VllmServer, load_tokenizer, stop_ids
     from rlm_core.rewards import make_judge
-    from rlm_core.rollouts import RolloutConfig
     from tasks.traces import log_rollouts
 
     params = stage.params
@@ -83,14 +85,10 @@ async def _train(stage: Stage, folder: Path, queries: list[Query], validation: l
         limit = params.mlflow.traces_per_step
         log_rollouts(stage.tracker, entry.rollouts, entry.judgements, step=entry.step, limit=limit)
 
-    async with (
-        VllmServer.from_params(params.serve, SFT, dtype=params.model.dtype) as server,
-        VllmPolicy(server, ChatRenderer(load_tokenizer(SFT)), stop_ids=stop_ids(SFT)) as policy,
-    ):
-        config = RolloutConfig.from_params(params, temperature=params.grpo.temperature)
+    async with open_actor(stage) as actor:
         state = await Training(
             learner=Learner(model, params.grpo),
-            actor=ServerActor(server, policy, config, concurrency=params.serve.max_num_seqs),
+            actor=actor,
             judge=make_judge(params.judge, stage.cache / "judge"),
             queries=queries,
             validation=validation,
@@ -103,6 +101,22 @@ async def _train(stage: Stage, folder: Path, queries: list[Query], validation: l
         ).run()
     save_model(model, folder / "last", like=SFT, dtype=params.model.dtype)
     return state
+
+
+@contextlib.asynccontextmanager
+async def open_actor(stage: Stage) -> AsyncIterator[Actor]:
+    """A vLLM server on the SFT model, as the loop's sampling side; it ends with the block."""
+    from rlm_core.grpo.actor import ServerActor
+    from rlm_core.policies import ChatRenderer, VllmPolicy, VllmServer, load_tokenizer, stop_ids
+    from rlm_core.rollouts import RolloutConfig
+
+    params = stage.params
+    config = RolloutConfig.from_params(params, temperature=params.grpo.temperature)
+    async with (
+        VllmServer.from_params(params.serve, SFT, dtype=params.model.dtype) as server,
+        VllmPolicy(server, ChatRenderer(load_tokenizer(SFT)), stop_ids=stop_ids(SFT)) as policy,
+    ):
+        yield ServerActor(server, policy, config, concurrency=params.serve.max_num_seqs)
 
 
 def _report(stage: Stage, state: Any, chosen: str) -> None:
