@@ -5,6 +5,7 @@ Passage length and number are chosen by evidence F1 on validation queries, never
 
 from __future__ import annotations
 
+import logging
 import re
 import time
 from collections.abc import Mapping, Sequence
@@ -55,6 +56,7 @@ class PassageIndex:
     def __init__(self, context: Context, chars: int) -> None:
         import bm25s
 
+        logging.getLogger("bm25s").setLevel(logging.WARNING)  # it logs each index otherwise
         texts = [context] if isinstance(context, str) else [str(paper["text"]) for paper in context.values()]
         self.passages = [passage for text in texts for passage in split_passages(text, chars)]
         self._bm25 = bm25s.BM25(method="lucene")

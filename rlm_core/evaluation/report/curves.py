@@ -14,7 +14,7 @@ Points = list[tuple[float, float]]
 GROUPS: tuple[tuple[str, str], ...] = (
     ("Reward", r"reward(?!.*std)|judge|held_out|(^|_)f1"),
     ("Loss", r"(^|_)loss$"),
-    ("Format and failures", r"format|fail|unscored|success|error|degenerate|zero_groups|clipped|clip_share"),
+    ("Format and failures", r"format|share|fail|unscored|success|error|clipped|ratio_outside"),
     ("Tokens", r"tokens(?!_per_second)"),
     ("Turns and children", r"turns|children|depth"),
     ("Divergence from the start", r"(^|_|\.)kl"),
@@ -65,12 +65,19 @@ def grouped(series: Mapping[str, Points]) -> list[tuple[str, dict[str, Points]]]
     return [(title, chosen) for title, chosen in plots.items() if chosen]
 
 
+def beside(train: Mapping[str, Points], held_out: Mapping[str, Points]) -> dict[str, Points]:
+    """All series, each held-out one (`val_x`, `eval_x`) right after its own `x`."""
+    joined: dict[str, Points] = {}
+    for key, points in train.items():
+        joined[key] = points
+        joined |= {other: held_out[other] for other in (f"val_{key}", f"eval_{key}") if other in held_out}
+    return joined | {key: points for key, points in held_out.items() if key not in joined}
+
+
 def curves(data: Any, name: str) -> list[dict[str, str]]:
     """`{"title", "svg"}` of each plot of a training record; none for an empty or missing one."""
     if data is None:
         return []
-    drawn = grouped(series_of(rows_of(data)))
-    for key in ("evaluations", "evals", "validation"):
-        if isinstance(data, Mapping) and isinstance(data.get(key), list):
-            drawn += [(f"{title}, {key}", chosen) for title, chosen in grouped(series_of(rows_of(data, (key,))))]
+    held_out = series_of(rows_of(data, ("validation",))) if isinstance(data, Mapping) else {}
+    drawn = grouped(beside(series_of(rows_of(data)), held_out))
     return [{"title": title, "svg": to_svg(curve_figure(chosen), f"{name} {title}")} for title, chosen in drawn]

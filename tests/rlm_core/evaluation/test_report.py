@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlm_core.evaluation.report import ReportData, render_report
-from rlm_core.evaluation.report.curves import curves, grouped, rows_of, series_of
+from rlm_core.evaluation.report.curves import beside, curves, grouped, rows_of, series_of
 from rlm_core.evaluation.report.page import facts
 from rlm_core.evaluation.report.trees import cut, marked, queries_view
 from rlm_core.params import Params, validate_params
@@ -224,6 +224,12 @@ def test_series_are_read_by_key_and_grouped_by_meaning():
     titles = {title: list(chosen) for title, chosen in grouped(series)}
     assert titles["Reward"] == ["reward_mean"]
     assert titles["Tokens"] == ["usage.tokens_mean"]
+
+
+def test_held_out_series_stand_beside_their_own():
+    train = {"reward_mean": [(0.0, 1.0)], "loss": [(0.0, 1.0)]}
+    held_out = {"val_reward_mean": [(0.0, 1.0)], "eval_loss": [(0.0, 1.0)], "val_other": [(0.0, 1.0)]}
+    assert list(beside(train, held_out)) == ["reward_mean", "val_reward_mean", "loss", "eval_loss", "val_other"]
 
 
 def test_facts_flatten_what_is_nested():

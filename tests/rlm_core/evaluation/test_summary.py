@@ -182,7 +182,7 @@ def test_the_table_by_hand():
         "Judge: lexical, test queries: 4\n"
         "\n"
         "arm   judge   95 % interval     F1  format  pass@k  tokens  seconds  n  model\n"
-        "-------------------------------------------------------------------------------------\n"
+        f"{'-' * 84}\n"
         "base  0.100  0.100 .. 0.100  0.000    25 %   0.000   1,234      1.2  4  smollm2-135m\n"
         "grpo      -               -      -       -       -       -        -  0  -\n"
         "\n"
