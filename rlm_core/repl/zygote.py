@@ -38,7 +38,8 @@ class Zygote:
         self._sandbox, self._without = sandbox, without
         self._plan = confine.Plan()
         self._workers: dict[int, tuple[socket.socket, str | None]] = {}
-        self._serial = 0
+        self._serial = int.from_bytes(os.urandom(2), "little")
+        """Picks a worker's user id; started anywhere, so that two hosts on a machine rarely share ids."""
         self._namespaces_error = ""
 
     def plan(self) -> None:
@@ -49,9 +50,10 @@ class Zygote:
             return
         plan.landlock_abi = 0 if "landlock" in without else landlock.abi()
         plan.seccomp = seccomp.supported() and "seccomp" not in without
-        plan.first_uid = None if "own user" in without else confine.user_ids()
         plan.readable = readable_folders()
         self._enter_namespaces()
+        if "own user" in without:
+            plan.first_uid = None
         if plan.first_uid is not None and not plan.own_root and not world_readable(plan.readable):
             plan.first_uid = None  # an unprivileged user could not even import the standard library
         if plan.landlock_abi:
@@ -59,20 +61,16 @@ class Zygote:
             plan.rules = [(landlock.open_rule(path), rights) for path, rights in rules]
 
     def _enter_namespaces(self) -> None:
-        if "namespaces" in self._without:
-            self._namespaces_error = "switched off"
-            return
-        try:
+        plan = self._plan
+        self._namespaces_error = "switched off" if "namespaces" in self._without else namespaces.try_out(plan.readable)
+        if not self._namespaces_error or self._namespaces_error.startswith(namespaces.NO_ROOT):
             namespaces.enter()
-            self._plan.namespaces = True
-        except OSError as error:
-            self._namespaces_error = error.strerror or str(error)
-            return
-        self._become_first_process()
-        if "own root" not in self._without:
-            with contextlib.suppress(OSError):
-                namespaces.change_root(self._plan.readable)
-                self._plan.own_root = True
+            plan.namespaces = True
+            self._become_first_process()
+        plan.first_uid = confine.user_ids()
+        if not self._namespaces_error and "own root" not in self._without:
+            namespaces.change_root(plan.readable)
+            plan.own_root = True
 
     def _become_first_process(self) -> None:
         """Fork into the new process namespace; the outer process only waits, and passes the end on."""
@@ -99,7 +97,6 @@ class Zygote:
         layers = report.describe(
             landlock_abi=plan.landlock_abi,
             seccomp=plan.seccomp,
-            rlimits=not error,
             namespaces="" if plan.namespaces else (self._namespaces_error or "not tried"),
             own_root=plan.own_root,
             own_user=plan.counts_threads,

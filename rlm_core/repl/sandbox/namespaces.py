@@ -24,6 +24,7 @@ _STATVFS_TO_MOUNT = {1: 1, 2: 2, 4: 4, 8: 8, 1024: 1024, 2048: 2048, 4096: 1 << 
 """ST_RDONLY, NOSUID, NODEV, NOEXEC, NOATIME, NODIRATIME, RELATIME: flags that a user namespace may not clear."""
 
 SCRATCH = "/scratch"
+NO_ROOT = "no own root"
 
 
 def enter() -> None:
@@ -42,6 +43,33 @@ def enter() -> None:
     Path("/proc/self/uid_map").write_text(f"{user} {user} 1")
     Path("/proc/self/gid_map").write_text(f"{group} {group} 1")
     libc.sethostname(b"repl")
+
+
+def try_out(readable: list[str]) -> str:
+    """Do all of this in a process that is thrown away, since a half-made change cannot be undone.
+
+    Returns "" when all works, why not otherwise; that starts with `NO_ROOT` when only the change of root fails.
+    """
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        message = ""
+        try:
+            enter()
+            try:
+                change_root(readable)
+            except OSError as error:
+                message = f"{NO_ROOT}: {error.strerror or error}"
+        except OSError as error:
+            message = error.strerror or str(error)
+        finally:
+            os.write(writing, message.encode())
+            os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as pipe:
+        message = pipe.read().decode()
+    os.waitpid(child, 0)
+    return message
 
 
 def change_root(readable: list[str]) -> None:

@@ -77,9 +77,7 @@ class SandboxReport:
         return cls(layers, dict(row["checks"]), row.get("error", ""))
 
 
-def describe(
-    *, landlock_abi: int, seccomp: bool, rlimits: bool, namespaces: str, own_root: bool, own_user: bool
-) -> list[Layer]:
+def describe(*, landlock_abi: int, seccomp: bool, namespaces: str, own_root: bool, own_user: bool) -> list[Layer]:
     """The layers of a plan. `namespaces` is empty when they are on, else why not."""
     kernel = "Use Linux 5.13 or newer"
     container = "; in a container, use a runtime whose seccomp profile allows the landlock_* calls (Docker >= 20.10.10)"
@@ -98,9 +96,9 @@ def describe(
             "Use an x86_64 or aarch64 kernel with CONFIG_SECCOMP_FILTER.",
         ),
         Layer(
-            "rlimits", rlimits, True,
+            "rlimits", True, True,
             "memory, processor time, open files, file size" + (", threads" if own_user else "; threads are refused"),
-            "Report this: setrlimit failed, which no supported kernel does.",
+            "Every supported kernel has them.",
         ),
         Layer(
             "namespaces", not namespaces, False,
