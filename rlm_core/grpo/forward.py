@@ -1,15 +1,17 @@
 """One packed forward pass through a causal LM of transformers: the log-probability of every completion token.
 
 The only module of the objective that knows what a model's forward accepts. Logits are computed only at the places
-where a token is scored (`logits_to_keep`). Memory of a pass beside the activations: the dense mask of `tree`, one byte
-a pair of tokens (16 MiB at 4,096 tokens), and the logits, 4 bytes x vocabulary x scored places, about three times over
-in the backward pass.
+where a token is scored (`logits_to_keep`). `tree` attends branch by branch on the CPU
+(`branches.py`), by FlexAttention blocks where the model is loaded with `flex_attention`, else by a dense mask. Memory of a
+pass beside the activations: the dense mask, one byte a pair of tokens (16 MiB at 4,096 tokens), and the logits, 4 bytes x
+vocabulary x scored places, about three times over in the backward pass.
 """
 
 # B rows, N columns; U scored places, T completion tokens (see packing.py)
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import logging
 from typing import Any
@@ -17,6 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from rlm_core.grpo.branches import attending_by_branches, find_branches
 from rlm_core.grpo.packing import Pass
 
 log = logging.getLogger("rlm.grpo")
@@ -73,10 +76,11 @@ def token_logprobs(model: Any, work: Pass, *, temperature: float = 1.0) -> Tenso
     row_U = torch.from_numpy(work.place_row_U).to(device)
     column_U = torch.from_numpy(work.place_column_U).to(device) + offset_B[row_U]
     keep, kept_U = torch.unique(column_U, return_inverse=True)
-    if "logits_to_keep" in _accepts(model):
-        logits = model(**inputs, use_cache=False, logits_to_keep=keep).logits
-    else:
-        logits = model(**inputs, use_cache=False).logits[:, keep]
+    with attending_by_branches(_text_config(model)) if "branches" in inputs else contextlib.nullcontext():
+        if "logits_to_keep" in _accepts(model):
+            logits = model(**inputs, use_cache=False, logits_to_keep=keep).logits
+        else:
+            logits = model(**inputs, use_cache=False).logits[:, keep]
     logits_UV = logits[row_U, kept_U].float() / temperature
     token_U = torch.from_numpy(work.place_token_U).to(device)
     logp_U = logits_UV.gather(1, token_U[:, None])[:, 0] - logits_UV.logsumexp(-1)
@@ -87,10 +91,12 @@ def _inputs(model: Any, work: Pass, device: torch.device) -> tuple[dict[str, Any
     """Arguments of the forward call, and for each row the column where its tokens begin."""
     if work.ends is not None and work.depths is not None:
         depths_N = torch.from_numpy(work.depths).to(device)
-        ends_N = torch.from_numpy(work.ends).to(device)
         ids = torch.from_numpy(work.rows[0]).to(device)
-        inputs = {"input_ids": ids[None], "position_ids": depths_N[None]}
-        inputs["attention_mask"] = _ancestor_masks(model, ends_N, depths_N)
+        inputs: dict[str, Any] = {"input_ids": ids[None], "position_ids": depths_N[None]}
+        if _attends_by_branches(model, device):
+            inputs["branches"] = find_branches(work.depths, work.ends)
+        else:
+            inputs["attention_mask"] = _ancestor_masks(model, torch.from_numpy(work.ends).to(device), depths_N)
         return inputs, torch.zeros(1, dtype=torch.int64, device=device)
     width = max(len(row) for row in work.rows)
     ids_BN = torch.zeros(len(work.rows), width, dtype=torch.int64)
@@ -103,6 +109,17 @@ def _inputs(model: Any, work: Pass, device: torch.device) -> tuple[dict[str, Any
     if "position_ids" in _accepts(model):
         inputs["position_ids"] = (mask_BN.cumsum(-1) - 1).clamp(min=0).to(device)
     return inputs, offset_B.to(device)
+
+
+def _attends_by_branches(model: Any, device: torch.device) -> bool:
+    """On the CPU, where a masked pair of tokens costs as much as another; a backward pass that computes layers again
+    (gradient checkpointing) would miss the branches."""
+    if device.type != "cpu" or getattr(model, "is_gradient_checkpointing", False):
+        return False
+    unwrapped = model.get_base_model() if hasattr(model, "get_base_model") else model
+    parameters = inspect.signature(unwrapped.forward).parameters.values()
+    passes_on = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters)
+    return passes_on and _text_config(model)._attn_implementation == "sdpa"
 
 
 def _ancestor_masks(model: Any, ends_N: Tensor, depths_N: Tensor) -> Any:

@@ -103,7 +103,9 @@ def make_training(kit: SimpleNamespace, folder: Path, logs: list[StepLog] | None
 
 async def test_it_learns(kit: SimpleNamespace, tmp_path: Path):
     logs: list[StepLog] = []
-    training = make_training(kit, tmp_path, logs, steps=12, queries_per_step=3, rollouts_per_query=6, eval_every=6, lr=1e-2)
+    training = make_training(
+        kit, tmp_path, logs, steps=12, queries_per_step=3, rollouts_per_query=6, eval_every=6, lr=1e-2
+    )
     state = await training.run()
     rewards = [row["reward_mean"] for row in state.curve]
     assert sum(rewards[-3:]) / 3 > sum(rewards[:3]) / 3 + 0.2

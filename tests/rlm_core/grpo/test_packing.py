@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from rlm_core.grpo import accumulate_gradients, policy_loss
+from rlm_core.grpo import accumulate_gradients, forward, policy_loss
+from rlm_core.grpo.branches import find_branches
 from rlm_core.grpo.forward import choose_packing
 from rlm_core.grpo.packing import plan_passes
 from rlm_core.grpo.tries import build_trie, sort_key
@@ -36,6 +37,25 @@ def test_a_trie_is_written_down_depth_first():
 def test_a_trie_of_sequences_that_share_nothing_is_a_forest():
     trie = build_trie(sorted([[9], [1, 2]], key=sort_key))
     assert trie.tokens_N.tolist() == [1, 2, 9] and trie.ends_N.tolist() == [2, 2, 3]
+
+
+def test_branches_are_the_stretches_between_forks():
+    # 7 8 { 5 6 | 9 { 1 | 2 3 } }
+    trie = build_trie([[7, 8, 5, 6], [7, 8, 9, 1], [7, 8, 9, 2, 3]])
+    branches = find_branches(trie.depths_N, trie.ends_N)
+    assert branches.lengths == [2, 2, 1, 1, 2]
+    assert branches.ancestors == [(), (0,), (0,), (0, 2), (0, 2)]
+    assert branches.mask(0, None, torch.device("cpu")) is None  # plain causal
+    seen = branches.mask(4, None, torch.device("cpu"))  # tokens 2 3 see 7 8 9 and themselves
+    assert seen is not None and seen.int().tolist() == [[1, 1, 1, 1, 0], [1, 1, 1, 1, 1]]
+    near = branches.mask(4, 2, torch.device("cpu"))  # a window of 2: itself and the one before
+    assert near is not None and near.int().tolist() == [[0, 0, 1, 1, 0], [0, 0, 0, 1, 1]]
+
+
+def test_two_trees_in_one_pass_are_two_roots():
+    trie = build_trie([[1, 2], [9, 8, 7]])
+    branches = find_branches(trie.depths_N, trie.ends_N)
+    assert (branches.lengths, branches.ancestors) == ([2, 3], [(), ()])
 
 
 def test_passes_compute_shared_tokens_once():
@@ -69,10 +89,14 @@ def test_the_same_turn_twice_is_no_chain():
     assert work.num_tokens == 3 and work.place_T.tolist() == [0, 0]
 
 
-@pytest.mark.parametrize("implementation", ["sdpa", "eager"])
+@pytest.mark.parametrize("attention", ["branches", "sdpa", "eager"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_packings_agree_in_loss_and_gradient(kit: SimpleNamespace, kind: str, implementation: str):
-    model = kit.build_model(kind, implementation)
+def test_packings_agree_in_loss_and_gradient(
+    kit: SimpleNamespace, kind: str, attention: str, monkeypatch: pytest.MonkeyPatch
+):
+    model = kit.build_model(kind, "eager" if attention == "eager" else "sdpa")
+    if attention == "sdpa":  # the dense mask, as on a GPU
+        monkeypatch.setattr(forward, "_attends_by_branches", lambda *_: False)
     assert choose_packing(model, "auto") == "tree"
     for seed, ephemeral in ((0, True), (1, False)):
         samples = kit.random_samples(seed, ephemeral=ephemeral)
