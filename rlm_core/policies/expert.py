@@ -104,9 +104,12 @@ def _ask_children(scene: Scene) -> str:
 def _search_and_pick(scene: Scene) -> str:
     """Search for the best phrase not tried yet until something fits, then answer.
 
-    A child is asked about every paper of a group, also those that have nothing: it takes only a phrase's very words.
+    A child is asked about every paper of a group, also those that have nothing: it takes only a subject's very words, not
+    one word of it alone.
     """
     phrases = key_phrases(scene.question)
+    if scene.is_child:
+        phrases = [phrase for phrase in phrases if " " in phrase] or phrases[:1]
     tried = [step.keyword.lower() for step in scene.steps if step.keyword]
     left = [phrase for phrase in phrases if phrase.lower() not in tried]
     newest = scene.steps[-1] if scene.steps else None

@@ -8,13 +8,13 @@ _QUOTED = re.compile(r"\"([^\"]{3,80})\"|“([^”]{3,80})”|‘([^’]{3,80})�
 _WORD = re.compile(r"[^\W_]+(?:[-'’/.][^\W_]+)*")
 
 _FUNCTION_WORDS = """
-a about above according across after again against all along also among an and any are as at be because been before being
-below between both but by can cannot could did do does doing down during each either every few for from further had has
-have having he her here him his how i if in into is it its itself just kind kinds like many may might various more most much must my
-no nor not of off on once one only onto or other others our out over own per rather s same shall she should since so some
-such than that the their them then there these they this those through thus to too toward towards two type types under
-until up upon us use used uses using very via was we were what when where whether which while who whom whose why will
-with within without would you your
+a about above according across after again against all along also among an and any are as at be because been before
+being below between both but by can cannot could did do does doing down during each either every few for from further
+had has have having he her here him his how i if in into is it its itself just kind kinds like many may might more
+most much must my no nor not of off on once one only onto or other others our out over own per rather s same shall
+she should since so some such than that the their them then there these they this those through thus to too toward
+towards two type types under until up upon us use used uses using various very via was we were what when where
+whether which while who whom whose why will with within without would you your
 """
 _QUESTION_WORDS = """
 address addressed addresses answer answers article articles author authors bring brings collect come comes compare
@@ -30,6 +30,11 @@ talks tell tells terms text texts together topic treat treats work works write w
 _STOP = frozenset(_FUNCTION_WORDS.split())
 _SCAFFOLD = frozenset(_QUESTION_WORDS.split())
 """Words that questions about papers are built with: no search terms."""
+_ENDINGS = (
+    "description evidence finding findings part parts point points section sections source sources studies study text"
+)
+_NOUNS = frozenset(_ENDINGS.split())
+"""Those of them that may end a subject ("vivo studies"), but not start one."""
 
 MAX_PHRASES = 8
 _FIRST = 6.0
@@ -73,7 +78,9 @@ def _runs(text: str) -> list[list[str]]:
         if text[end : match.start()].strip():
             runs.append([])
         end = match.end()
-        if word.lower() in _STOP or word.lower() in _SCAFFOLD:
+        if word.lower() in _NOUNS and runs[-1]:
+            runs[-1].append(word)
+        elif word.lower() in _STOP or word.lower() in _SCAFFOLD:
             runs.append([])
         else:
             runs[-1].append(word)
