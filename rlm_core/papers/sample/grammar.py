@@ -24,7 +24,9 @@ Cite = Callable[[], str]
 """Returns the next citation as printed, e.g. "[4]" or "(Orlan and Pesek, 2017)"."""
 
 _WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
-_UNIT = re.compile(r"\d|[/–-]| ?(per cent|percentage|[mcknµ]?[gmsVWA]|µmol|min|h|t|kHz|Hz|MPa|kN|nm|ppb|°C|degrees|dB|points)\b| ?[%°]")
+_UNIT = re.compile(
+    r"\d|[/–-]| ?(per cent|percentage|[mcknµ]?[gmsVWA]|µmol|min|h|t|kHz|Hz|MPa|kN|nm|ppb|°C|degrees|dB)\b| ?[%°]"
+)
 """What keeps a small whole number in digits."""
 
 _MARK = re.compile(

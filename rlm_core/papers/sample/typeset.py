@@ -23,12 +23,12 @@ _CREATED = 1_735_689_600
 
 _LOOKS = {
     # topic: font, size in points, abstract across both columns, wide figure, running-head style
-    "soil": ("Libertinus Serif", 9.2, True, False),
-    "perovskite": ("New Computer Modern", 8.6, False, False),
-    "sleep": ("Libertinus Serif", 9.4, False, True),
-    "coral": ("New Computer Modern", 8.6, True, False),
-    "bridge": ("Libertinus Serif", 9.0, False, True),
-    "cheese": ("New Computer Modern", 8.7, True, True),
+    "soil": ("Libertinus Serif", 9.7, True, False),
+    "perovskite": ("New Computer Modern", 9.4, False, False),
+    "sleep": ("Libertinus Serif", 9.6, False, True),
+    "coral": ("New Computer Modern", 9.2, True, False),
+    "bridge": ("Libertinus Serif", 9.6, False, True),
+    "cheese": ("New Computer Modern", 9.2, True, True),
 }
 """Only fonts that are embedded in the `typst` wheel: a system font would change the bytes from machine to machine."""
 
