@@ -138,6 +138,15 @@ async def get_async(*, sandbox: bool) -> ForkServer:
     return await asyncio.to_thread(get, sandbox=sandbox)
 
 
+def retire(server: ForkServer) -> None:
+    """Let go of a server that no longer takes requests; the next `get` starts another."""
+    with _lock:
+        for sandbox, known in list(_servers.items()):
+            if known is server:
+                del _servers[sandbox]
+                server.stop()
+
+
 def probe() -> SandboxReport:
     """Start a real confined worker and let it try what should be refused (once a process); the report says what holds."""
     try:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import marshal
 import os
-import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from types import TracebackType
@@ -15,6 +13,8 @@ from typing import Any, Literal, Self
 
 from rlm_core.records import Context, ErrorClass
 from rlm_core.repl import forkserver, wire
+from rlm_core.repl.clock import Clock
+from rlm_core.repl.handover import memory_file
 from rlm_core.repl.limits import ReplLimits
 from rlm_core.repl.requests import RequestError, check_request
 from rlm_core.repl.sandbox.report import SandboxUnavailable
@@ -27,7 +27,6 @@ SubcallHandler = Callable[[str, dict[str, Any]], Awaitable[Any]]
 """Gets a name (llm_query, llm_query_batched, rlm_query, rlm_query_batched) and its checked arguments; returns JSON data."""
 
 RESTARTED = "[the REPL was restarted: variables of earlier blocks are gone; context and the tools are as at the start]"
-_BIG_CONTEXT = 1 << 20
 _MAX_CALLS = 64
 
 
@@ -76,7 +75,7 @@ class Repl:
         self._sequence = 0
         self._result: asyncio.Future[dict[str, Any]] | None = None
         self._calls: dict[int, asyncio.Task[None]] = {}
-        self._clock = _Clock()
+        self._clock = Clock()
 
     @classmethod
     def open(
@@ -183,7 +182,7 @@ class Repl:
             server = await forkserver.get_async(sandbox=self._sandboxed)
             if self._sandboxed and not server.report.full:
                 raise SandboxUnavailable(server.report.explain())
-            context = await _memory_file(self._context)
+            context = await memory_file(self._context)
             try:
                 self._worker = await WorkerHandle.spawn(
                     server, context, self._limits, self._on_message, self._on_worker_end
@@ -192,6 +191,8 @@ class Repl:
             except (OSError, WorkerGone) as error:
                 if isinstance(error, WorkerGone) and "memory_mb" in str(error):
                     raise ValueError(str(error)) from None
+                if isinstance(error, OSError):
+                    await asyncio.to_thread(forkserver.retire, server)
                 if attempt == 2:
                     raise RuntimeError(f"no REPL worker could be started: {error}") from error
             finally:
@@ -201,6 +202,7 @@ class Repl:
         await self._cancel_calls()
         worker, self._worker = self._worker, None
         if worker is not None:
+            worker.kill()
             await asyncio.shield(worker.close())
 
     def _on_worker_end(self, reason: str) -> None:
@@ -225,9 +227,21 @@ class Repl:
             raise wire.WireError("a sub-call without a number of its own")
         if len(self._calls) >= _MAX_CALLS:
             raise wire.WireError(f"more than {_MAX_CALLS} sub-calls at once")
-        running = self._result is not None and not self._result.done()
+        try:
+            request = check_request(message)
+            if self._result is None or self._result.done():
+                raise RequestError("sub-calls are possible only while a block runs; wait for your threads inside it")
+            if self._subcalls is None:
+                raise RequestError(f"{request[0]} is not available in this REPL")
+        except RequestError as error:
+            # the clock goes on: nonsense must not buy time
+            self._calls[call] = task = asyncio.create_task(
+                self._reply({"op": "reply", "id": call, "error": str(error)})
+            )
+            task.add_done_callback(lambda _: self._calls.pop(call, None))
+            return
         self._clock.pause()
-        task = asyncio.create_task(self._answer(call, message, running))
+        task = asyncio.create_task(self._answer(call, *request))
         self._calls[call] = task
         task.add_done_callback(lambda _: self._call_done(call))
 
@@ -235,28 +249,28 @@ class Repl:
         self._calls.pop(call, None)
         self._clock.resume()
 
-    async def _answer(self, call: int, message: dict[str, Any], running: bool) -> None:
-        worker = self._worker
+    async def _answer(self, call: int, name: str, arguments: dict[str, Any]) -> None:
+        assert self._subcalls is not None
         reply: dict[str, Any] = {"op": "reply", "id": call}
         try:
-            name, arguments = check_request(message)
-            if not running:
-                raise SubcallError("sub-calls are possible only while a block runs; wait for your threads inside it")
-            if self._subcalls is None:
-                raise SubcallError(f"{name} is not available in this REPL")
             reply["value"] = await self._subcalls(name, arguments)
-        except (SubcallError, RequestError) as refusal:
-            reply["error"] = str(refusal)
+        except SubcallError as refusal:
+            reply["error"] = str(refusal) or "the sub-call was refused"
         except Exception as error:  # noqa: BLE001 - the harness failed: it is the caller's, not the code's
             self._fail_block(error)
             return
+        await self._reply(reply)
+
+    async def _reply(self, reply: dict[str, Any]) -> None:
+        worker = self._worker
         if worker is None:
             return
         try:
             try:
                 await worker.send(reply)
             except (TypeError, ValueError) as error:
-                await worker.send({"op": "reply", "id": call, "error": f"the result cannot be handed over: {error}"})
+                message = f"the result cannot be handed over: {error}"
+                await worker.send({"op": "reply", "id": reply["id"], "error": message})
         except WorkerGone as gone:
             self._fail_block(gone)
 
@@ -266,86 +280,6 @@ class Repl:
             task.cancel()
         if tasks:
             await asyncio.gather(*tasks, return_exceptions=True)
-
-
-class _Clock:
-    """A block's running time, which stands still while sub-calls are awaited; rings once when it is used up."""
-
-    def __init__(self) -> None:
-        self._used, self._since, self._waits = 0.0, 0.0, 0
-        self._running = False
-        self._limit = 0.0
-        self._ring: Callable[[], None] = lambda: None
-        self._timer: asyncio.TimerHandle | None = None
-
-    def start(self, limit: float, ring: Callable[[], None]) -> None:
-        self._used, self._waits, self._limit, self._ring = 0.0, 0, limit, ring
-        self._running = True
-        self._go()
-
-    def pause(self) -> None:
-        self._waits += 1
-        if self._waits == 1 and self._running:
-            self._halt()
-
-    def resume(self) -> None:
-        self._waits = max(self._waits - 1, 0)
-        if self._waits == 0 and self._running:
-            self._go()
-
-    def stop(self) -> None:
-        if self._running and self._waits == 0:
-            self._halt()
-        self._running = False
-
-    @property
-    def seconds(self) -> float:
-        """So far, or of the last block when none runs."""
-        return self._used + (time.monotonic() - self._since if self._running and self._waits == 0 else 0.0)
-
-    def _go(self) -> None:
-        self._since = time.monotonic()
-        self._timer = asyncio.get_running_loop().call_later(max(self._limit - self._used, 0), self._ring)
-
-    def _halt(self) -> None:
-        self._used += time.monotonic() - self._since
-        if self._timer is not None:
-            self._timer.cancel()
-
-
-async def _memory_file(context: Context) -> int:
-    """A memory file with the context, marshalled: the worker maps it, nothing goes through a pipe.
-
-    Raises `ValueError` when the context holds anything but plain data.
-    """
-    if not isinstance(context, (str, dict)):
-        raise ValueError(f"context must be a text or a dict of plain data, got {type(context).__name__}")
-    if _rough_size(context) > _BIG_CONTEXT:
-        return await asyncio.to_thread(_write_memory_file, context)
-    return _write_memory_file(context)
-
-
-def _rough_size(value: Any) -> int:
-    """Characters in a text or in a dict of dicts of texts, to decide whether packing it would hold up the event loop."""
-    if isinstance(value, dict):
-        return sum(_rough_size(item) for item in value.values())
-    return len(value) if isinstance(value, (str, list)) else 1
-
-
-def _write_memory_file(context: Context) -> int:
-    try:
-        data = marshal.dumps(context)
-    except ValueError:
-        raise ValueError("context must be a text or a dict of plain data (texts, numbers, lists, dicts)") from None
-    descriptor = os.memfd_create("context", os.MFD_CLOEXEC)
-    try:
-        view = memoryview(data)
-        while view:
-            view = view[os.write(descriptor, view) :]
-    except BaseException:
-        os.close(descriptor)
-        raise
-    return descriptor
 
 
 def _result_of(row: dict[str, Any], limits: ReplLimits, seconds: float) -> ExecutionResult:
