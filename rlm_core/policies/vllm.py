@@ -39,7 +39,7 @@ class VllmPolicy:
     ) -> None:
         self._server = server if isinstance(server, VllmServer) else None
         self.renderer = renderer
-        self.model = model or (self._server.served_name if self._server else None)
+        self.model = model
         self.max_model_len = max_model_len
         self.stop_ids = tuple(dict.fromkeys([*renderer.stop_ids, *stop_ids]))
         url = server.url if isinstance(server, VllmServer) else server.removesuffix("/").removesuffix("/v1")
@@ -122,6 +122,10 @@ class VllmPolicy:
     async def _ask_server(self) -> None:
         """Fill in the model's name and context length, once."""
         if self.model is not None and self.max_model_len is not None:
+            return
+        if self._server is not None:
+            self.model = self.model or self._server.served_name
+            self.max_model_len = self.max_model_len or self._server.max_model_len
             return
         models = await self._http.get("v1/models", read_models)
         if self.model is None:

@@ -10,18 +10,18 @@ import asyncio
 import contextlib
 import logging
 import os
+import re
 import shutil
 import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Self
 
-import httpx
+import aiohttp
 
 from rlm_core.params import ServeParams
 from rlm_core.policies import weights
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("rlm.serve")
 
 _ATTEMPTS_AT_A_FREE_PORT = 3
+_ERROR = re.compile(r"\b\w*(Error|Exception): ")
 _PORT_TAKEN = ("address already in use", "Errno 98")
 
 
@@ -94,10 +95,12 @@ class VllmServer:
         self._process: subprocess.Popen[bytes] | None = None
         self._log_file: IO[bytes] | None = None
         self._folder: Path | None = None
+        self._slot = contextlib.ExitStack()
         self._http: JsonClient | None = None
         self._in_flight = 0
         self._changed = asyncio.Condition()
         self._reloading = False
+        self._stopped = False
 
     @classmethod
     def from_params(cls, serve: ServeParams, model: Path | str, *, dtype: Dtype = "bfloat16", **options: Any) -> Self:
@@ -111,7 +114,7 @@ class VllmServer:
             kv_cache_gib=serve.kv_cache_gib,
             start_timeout_seconds=serve.start_timeout_seconds,
             dtype=dtype,
-            **options,
+            **{"eager": not serve.compile, **options},
         )
 
     @property
@@ -128,15 +131,16 @@ class VllmServer:
 
     def why_dead(self) -> str | None:
         """What to tell a person when the process started here has ended; None while it runs."""
+        if self._stopped:
+            return "the vLLM server was stopped; keep its `async with` open while policies use it"
         if self._process is None or self._process.poll() is None:
             return None
         return f"the vLLM server ended with code {self._process.returncode}; {self._log_tail()}"
 
     async def __aenter__(self) -> Self:
         check_model_folder(self.model)
-        self._parent_folder.mkdir(parents=True, exist_ok=True)
-        weights.remove_stale(self._parent_folder)
-        self._folder = Path(tempfile.mkdtemp(dir=self._parent_folder, prefix=f"{os.getpid()}-")).resolve()
+        self._stopped = False
+        self._folder = self._slot.enter_context(weights.own_slot(self._parent_folder))
         try:
             if self._reused:
                 await self._join()
@@ -285,6 +289,9 @@ class VllmServer:
             "TOKENIZERS_PARALLELISM": "false",
         }
         if _on_cpu():
+            if not self._eager and not shutil.which(os.environ.get("CXX", "g++")):
+                log.warning("no C++ compiler (g++): serving without compilation, at a third of the speed; install g++")
+                command.append("--enforce-eager")
             command += ["--kv-cache-memory-bytes", str(int(self._kv_cache_gib * 2**30))]
             environment["VLLM_CPU_NUM_OF_RESERVED_CPU"] = "0"
             environment.pop("VLLM_CPU_KVCACHE_SPACE", None)
@@ -307,11 +314,12 @@ class VllmServer:
     async def _wait_until_healthy(self) -> None:
         start = time.monotonic()
         last_line = start
-        async with httpx.AsyncClient(timeout=5, trust_env=False) as client:
+        async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=5)) as session:
             while True:
-                with contextlib.suppress(httpx.TransportError):
-                    if (await client.get(f"{self.url}/health")).is_success:
-                        break
+                with contextlib.suppress(aiohttp.ClientError, TimeoutError):
+                    async with session.get(f"{self.url}/health") as reply:
+                        if reply.status == 200:
+                            break
                 dead = self.why_dead()
                 if dead:
                     raise VllmServerError(f"{self.model}: {dead}")
@@ -329,13 +337,14 @@ class VllmServer:
         log.info("vLLM answers on %s after %.1f s", self.url, self.start_seconds)
 
     async def _stop(self) -> None:
+        self._stopped = True
         if self._http is not None:
             await self._http.aclose()
         await self._kill()
         if self._folder is not None:
             self._keep_log()
-            shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = None
+        self._slot.close()
 
     async def _kill(self) -> None:
         """End the whole process group: politely for a few seconds, then for certain."""
@@ -372,7 +381,11 @@ class VllmServer:
         if self.log_path is None or not self.log_path.exists():
             return "it has no log here"
         text = self.log_path.read_text(encoding="utf-8", errors="replace").splitlines()
-        return "the end of its log:\n  " + "\n  ".join(line[:300] for line in text[-lines:])
+        first = next((number for number, line in enumerate(text) if _ERROR.search(line)), len(text))
+        cause = [] if first >= len(text) - lines else [f"{text[first]}    (line {first + 1})", "..."]
+        return f"its log ({self.log_path}) ends with:\n  " + "\n  ".join(
+            line[:300] for line in [*cause, *text[-lines:]]
+        )
 
     def _last_log_line(self) -> str:
         tail = self._log_tail(1).splitlines()

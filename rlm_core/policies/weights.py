@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import shutil
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -113,20 +114,27 @@ def _is_tied(model: Path) -> bool:
     return bool(config.get("tie_word_embeddings", config.get("text_config", {}).get("tie_word_embeddings", False)))
 
 
-def remove_stale(folder: Path) -> None:
-    """Remove the folders `PID-...` of processes that ended without cleaning up."""
-    for child in folder.iterdir():
-        pid, _, rest = child.name.partition("-")
-        if child.is_dir() and rest and pid.isdigit() and not _runs(int(pid)):
-            with contextlib.suppress(OSError):
-                shutil.rmtree(child)
+@contextlib.contextmanager
+def own_slot(parent: Path) -> Iterator[Path]:
+    """A folder `parent/slot-N` for this process alone, empty; N is the smallest that no living process holds.
 
-
-def _runs(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
+    Held by a lock that the kernel frees when the process dies, so what a killed one left is reused. Names repeat on
+    purpose: vLLM finds compiled code again by the path of the model.
+    """
+    parent.mkdir(parents=True, exist_ok=True)
+    number = 0
+    while True:
+        folder = parent / f"slot-{number}"
+        with open(parent / f"slot-{number}.lock", "w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                number += 1
+                continue
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir()
+            try:
+                yield folder.resolve()
+            finally:
+                shutil.rmtree(folder, ignore_errors=True)
+            return
