@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from rlm_core.synthesis.words import STOP, VAGUE, VERBISH, squeeze, stem, tokens
 
 MAX_WORDS = 4
-_BREAK = re.compile(r"[.,;:!?()\[\]{}\"“”‘/|=<>±%&*]|['’](?!\w)|(?<!\w)'|\s[-–—]\s|[–—]|\b\d[\d.,]*\b")
+_BREAK = re.compile(r"[.,;:!?()\[\]{}\"“”‘/|=<>±%&*]|['’](?!\w)|(?<!\w)'|\s[-–—]\s|[–—]|\b\d[\w.,]*")
 _WORD = re.compile(r"[^\W\d_]+(?:['’\-‐‑][^\W_]+)*")
 
 
@@ -60,7 +60,8 @@ def _topic_runs(paragraph: str, low: int, high: int) -> Iterable[list[re.Match[s
     run: list[re.Match[str]] = []
     for match in _WORD.finditer(paragraph, low, high):
         word = match.group().lower()
-        if word in STOP or len(word) < 2 or (VERBISH.match(word) and "-" not in word):
+        unit = len(word) < 3 and not match.group().isupper()
+        if word in STOP or unit or (VERBISH.match(word) and "-" not in word):
             yield run
             run = []
         else:

@@ -7,6 +7,11 @@ import re
 _TOKEN = re.compile(r"[^\W_]+(?:['’\-‐‑][^\W_]+)*")
 
 _STOP_WORDS = """
+whenever whichever wherever whatever whoever assume assumes deserve deserves follows add adds ask asks call calls come comes
+creak creaks die dies divide divides drive drives dry exist exists fail fails fits give go goes hang happen happens help helps
+hide hides host hosts imply implies lie lies live lives lose loses mean meet meets move moves open opens pay pays prefer prefers
+promote promotes reach reaches rely relies rest rests seal seals stand stands stay stays stood stop stops survive survives swim
+swims switch tell tells track tracks vary varies wait waits want wants write writes encourage advise attenuate delegate append
 used uses use shown showed shows show found finds took take takes led leads kept keep keeps held holds fell falls rose rises ran
 runs went came grew grows lost saw seen known knew said says gets got puts yielded yields remain remains
 whilst amongst regarding concerning according including following using besides despite beyond upon toward introduce
