@@ -132,7 +132,7 @@ class ServeParams(Section):
     start_timeout_seconds: float = Field(300.0, gt=0)
     """The server must answer its health check within this time."""
     compile: bool = True
-    """Compile the model: about a minute more at the first start (kept for later ones), then 2 to 3 times the tokens a second."""
+    """Compile the model: a minute more at the first start (kept for later ones), then 2 to 3 times the tokens a second."""
 
 
 class ReplParams(Section):

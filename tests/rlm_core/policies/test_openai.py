@@ -61,7 +61,7 @@ async def test_a_wrong_key_is_named_by_its_variable_and_not_tried_again(monkeypa
     monkeypatch.setenv("STUB_KEY", "wrong-secret")
     async with OpenAIStub(api_key="right") as stub:
         async with policy_for(stub, api_key_env="STUB_KEY") as policy:
-            with pytest.raises(PolicyError, match="401.*STUB_KEY is not accepted") as failure:
+            with pytest.raises(PolicyError, match=r"401.*STUB_KEY is not accepted") as failure:
                 await policy.act(HI, Sampling())
         assert "wrong-secret" not in str(failure.value)
         assert len(stub.posts) == 1

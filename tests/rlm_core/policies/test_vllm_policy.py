@@ -34,21 +34,25 @@ async def test_an_action_holds_what_was_read_and_sampled(renderer: ChatRenderer)
 
 
 async def test_a_cut_completion_keeps_its_last_token(renderer: ChatRenderer):
-    async with OpenAIStub(completion=lambda body: completion([HELLO, HELLO], "length")) as stub:
-        async with VllmPolicy(stub.url, renderer) as policy:
-            action = await policy.act(HI, Sampling(max_tokens=2))
+    async with (
+        OpenAIStub(completion=lambda body: completion([HELLO, HELLO], "length")) as stub,
+        VllmPolicy(stub.url, renderer) as policy,
+    ):
+        action = await policy.act(HI, Sampling(max_tokens=2))
     assert (action.text, action.finish_reason) == ("HelloHello", "length")
 
 
 async def test_max_tokens_is_cut_to_the_room_left(renderer: ChatRenderer):
     length = len(renderer.prompt_ids(HI))
-    async with OpenAIStub(completion=lambda body: completion([END]), max_model_len=length + 5) as stub:
-        async with VllmPolicy(stub.url, renderer) as policy:
-            await policy.act(HI, Sampling(max_tokens=500))
-            assert stub.posts[0]["max_tokens"] == 5
-            with pytest.raises(PromptTooLong, match=f"context {length + 5}"):
-                await policy.act([Message("user", "hi " * 50)], Sampling())
-            assert len(stub.posts) == 1
+    async with (
+        OpenAIStub(completion=lambda body: completion([END]), max_model_len=length + 5) as stub,
+        VllmPolicy(stub.url, renderer) as policy,
+    ):
+        await policy.act(HI, Sampling(max_tokens=500))
+        assert stub.posts[0]["max_tokens"] == 5
+        with pytest.raises(PromptTooLong, match=f"context {length + 5}"):
+            await policy.act([Message("user", "hi " * 50)], Sampling())
+        assert len(stub.posts) == 1
 
 
 async def test_a_400_about_length_is_a_prompt_too_long(renderer: ChatRenderer):
@@ -77,25 +81,31 @@ async def test_a_400_about_length_is_a_prompt_too_long(renderer: ChatRenderer):
 )
 async def test_replies_that_do_not_fit_are_tried_again_never_used(renderer: ChatRenderer, broken: dict[str, Any]):
     replies = [broken, broken, completion([END])]
-    async with OpenAIStub(completion=lambda body: replies.pop(0)) as stub:
-        async with VllmPolicy(stub.url, renderer, max_retries=2) as policy:
-            policy._http._first_wait = 0.01
-            assert (await policy.act(HI, Sampling())).completion_ids == (END,)
-            replies.extend([broken] * 3)
-            with pytest.raises(PolicyError, match="gave up after 3 tries"):
-                await policy.act(HI, Sampling())
+    async with (
+        OpenAIStub(completion=lambda body: replies.pop(0)) as stub,
+        VllmPolicy(stub.url, renderer, max_retries=2) as policy,
+    ):
+        policy._http._first_wait = 0.01
+        assert (await policy.act(HI, Sampling())).completion_ids == (END,)
+        replies.extend([broken] * 3)
+        with pytest.raises(PolicyError, match="gave up after 3 tries"):
+            await policy.act(HI, Sampling())
 
 
 async def test_hundreds_of_calls_at_once(renderer: ChatRenderer):
-    async with OpenAIStub(completion=lambda body: completion([HELLO, END]), latency_seconds=0.3) as stub:
-        async with VllmPolicy(stub.url, renderer) as policy:
-            actions = await asyncio.gather(*(policy.act(HI, Sampling()) for _ in range(300)))
+    async with (
+        OpenAIStub(completion=lambda body: completion([HELLO, END]), latency_seconds=0.3) as stub,
+        VllmPolicy(stub.url, renderer) as policy,
+    ):
+        actions = await asyncio.gather(*(policy.act(HI, Sampling()) for _ in range(300)))
     assert {a.text for a in actions} == {"Hello"}
     assert stub.most_in_flight > 100  # none waits here for another
 
 
 async def test_the_served_model_is_asked_for_and_checked(renderer: ChatRenderer):
-    async with OpenAIStub(completion=lambda body: completion([END]), model="mine") as stub:
-        async with VllmPolicy(stub.url, renderer, model="other") as policy:
-            with pytest.raises(PolicyError, match=r"serves \['mine'\], not 'other'"):
-                await policy.act(HI, Sampling())
+    async with (
+        OpenAIStub(completion=lambda body: completion([END]), model="mine") as stub,
+        VllmPolicy(stub.url, renderer, model="other") as policy,
+    ):
+        with pytest.raises(PolicyError, match=r"serves \['mine'\], not 'other'"):
+            await policy.act(HI, Sampling())
