@@ -78,7 +78,7 @@ async def test_program_is_contained(kind: str, name: str, tmp_path: Path, monkey
         return "reply"
 
     pids: set[int | None] = set()
-    async with Repl.open("neighbour", limits=LIMITS) as neighbour, Repl.open("text", LIMITS, subcalls) as repl:
+    async with Repl.open("neighbour") as neighbour, Repl.open("text", LIMITS, subcalls) as repl:
         pids |= {repl.pid, neighbour.pid}
         result = await repl.execute(target.fill(PROGRAMS[kind][name]))
         assert result.final in (None, ["?"]), result
@@ -91,11 +91,11 @@ async def test_program_is_contained(kind: str, name: str, tmp_path: Path, monkey
 
         await asyncio.sleep(0.1 if kind in ("threads", "forgery") else 0)
         _assert_served_or_refused(await repl.execute("print(40 + 2)"))
-        again = await repl.execute("FINAL(context)")
-        pids.add(repl.pid)
-        if again.killed:
+        for _ in range(3):
             again = await repl.execute("FINAL(context)")
             pids.add(repl.pid)
+            if not again.killed:
+                break
         assert again.final == "text" or name in ("None overwritten", "the worker's own frames"), again
         served = await neighbour.execute("FINAL(context)")
         assert (served.final, served.killed) == ("neighbour", False)
