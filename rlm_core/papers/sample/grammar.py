@@ -1,8 +1,9 @@
 """Expand hand-written sentence patterns, deterministically.
 
-A pattern is plain text with six marks::
+A pattern is plain text with these marks::
 
     [a|b|c]     one of the alternatives; may nest, an alternative may be empty
+    [=a|b|c]    the alternative with the same number as in the bracket before it that has no "=": for agreement
     <12..18>    a number of that range, with as many decimals as the bounds; <n=12..18> names it, <n> repeats it
     {site}      a fact of the paper
     ^           a citation, filled in by `Cite`
@@ -64,6 +65,8 @@ class Expander:
     spell: bool = True
     """Write whole numbers of one digit as words, unless a unit follows."""
     numbers: dict[str, str] = field(default_factory=dict)
+    chosen: int = 0
+    """Index of the last alternative that was dealt, for linked brackets."""
     patterns: int = 0
     """Patterns expanded so far: keeps the decks of two lines apart."""
 
@@ -98,8 +101,11 @@ class Expander:
         return "".join(out), at
 
     def _bracket(self, pattern: str, start: int, depth: int) -> tuple[str, int]:
+        linked = pattern.startswith("[=", start)
+        # Outer before inner: a bracket nested in this one must not change what a linked bracket after it refers to.
         options: list[str] = []
-        at = start
+        at = start + linked
+        before = self.chosen
         while True:
             text, at = self._choose(pattern, at + 1, depth + 1)
             options.append(text)
@@ -107,7 +113,11 @@ class Expander:
                 raise PatternError(f"'[' at character {start} is never closed in the pattern {pattern!r}")
             if pattern[at] == "]":
                 break
-        return options[deal(f"{self.key}/{self.patterns}/{start}", self.rank, len(options))], at + 1
+        if linked:
+            self.chosen = before
+            return options[before % len(options)], at + 1
+        self.chosen = deal(f"{self.key}/{self.patterns}/{start}", self.rank, len(options))
+        return options[self.chosen], at + 1
 
     def _fill(self, match: re.Match[str], place: int, pattern: str) -> str:
         if match["cite"]:
