@@ -31,14 +31,16 @@ from rlm_core.policies import (
     materialise_model,
 )
 
-WORDS = "the river keeps its bed where stones are heavy and moves it where sand is fine after every flood".split()
+SENTENCE = "the river keeps its bed where stones are heavy and moves it where sand is fine after every flood"
 
 
 def make_prompts(renderer: ChatRenderer, count: int, tokens: int) -> list[list[Message]]:
     """`count` conversations of about `tokens` tokens, of which the first two thirds are shared."""
 
+    vocabulary = SENTENCE.split()
+
     def text(offset: int, words: int) -> str:
-        return " ".join(WORDS[(offset + i * (1 + offset % 5)) % len(WORDS)] for i in range(words))
+        return " ".join(vocabulary[(offset + i * (1 + offset % 5)) % len(vocabulary)] for i in range(words))
 
     prompts = []
     for number in range(count):
