@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     import numpy as np
 
 SQUEEZE = 0.85
-_DETECTION_PIXELS_PER_DPI = 6.4
-"""The longer side of the image that lines are detected on: 960 pixels at 150 dpi."""
+_DETECTION_PIXELS_PER_DPI = 7.68
+"""The longer side of the image that lines are detected on: 1152 pixels at 150 dpi."""
 
 
 class RapidEngine:

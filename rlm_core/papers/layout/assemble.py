@@ -33,41 +33,53 @@ class Layout:
 def assemble(pages: Sequence[PageBoxes], *, exact: bool, title_hint: str = "") -> Layout:
     """Read pages as a person does. `exact`: sizes and weights come from a text layer, not from OCR boxes."""
     cleaned = drop_running_heads(pages)
-    lines = reading_order(cleaned)
+    lines = reading_order(cleaned, exact=exact)
     usual = measure(lines, exact=exact)
     blocks = to_blocks(lines, usual)
     classify(blocks, usual, title_hint=title_hint, heights={page.number: page.height for page in pages})
-    blocks = _join_over_breaks(blocks)
+    blocks = _join_over_breaks(blocks, usual)
     words = Words(line.text for line in lines)
     for block in blocks:
         block.text = join_lines([line.text for part in (block, *block.more) for line in part.lines], words)
     return _compose(blocks, len(pages))
 
 
-def _join_over_breaks(blocks: Sequence[Block]) -> list[Block]:
+def _join_over_breaks(blocks: Sequence[Block], usual: Measure) -> list[Block]:
     """Join a paragraph's parts that a column, a page, a figure or a formula separates."""
     joined: list[Block] = []
-    open_block: Block | None = None
-    indented = _uses_indents(blocks)
+    recent: list[Block] = []  # paragraphs since the last heading that may still run on, oldest first
+    indented = _uses_indents(blocks, usual)
     for block in blocks:
         if block.kind in _FLOW:
-            if open_block is not None and open_block.kind == block.kind and _continues(open_block, block, indented):
-                open_block.more.append(block)
+            before = _runs_into(block, recent, usual, indented=indented)
+            if before is not None:
+                before.more.append(block)
                 continue
-            open_block = block
+            recent = [*recent[-3:], block]
         elif block.kind in ("heading", "title"):
-            open_block = None
+            recent = []
         joined.append(block)
     return joined
 
 
-def _uses_indents(blocks: Sequence[Block]) -> bool:
+def _runs_into(block: Block, recent: Sequence[Block], usual: Measure, *, indented: bool) -> Block | None:
+    """The paragraph that `block` goes on with: the last one, or, for a start in lower case, an unfinished one before it."""
+    alike = [before for before in recent if before.kind == block.kind]
+    for steps, before in enumerate(reversed(alike)):
+        if _continues(before, block, usual, indented=indented and steps == 0):
+            return before
+        if not block.first.text[:1].islower():
+            break
+    return None
+
+
+def _uses_indents(blocks: Sequence[Block], usual: Measure) -> bool:
     """Whether paragraphs of this paper begin with an indent (as against a gap)."""
     long = [b for b in blocks if b.kind == "body" and len(b.lines) > 2]
-    return len(long) >= 4 and sum(b.first.indent > 0.7 for b in long) > 0.45 * len(long)
+    return len(long) >= 4 and sum(usual.indent(b.first) > usual.first_indent for b in long) > 0.45 * len(long)
 
 
-def _continues(before: Block, block: Block, indented: bool) -> bool:
+def _continues(before: Block, block: Block, usual: Measure, *, indented: bool) -> bool:
     last, first = before.last, block.first
     tail = last.text.rstrip()
     if patterns.BULLET.match(first.text) or (block.kind == "reference" and patterns.REFERENCE_MARK.match(first.text)):
@@ -82,7 +94,7 @@ def _continues(before: Block, block: Block, indented: bool) -> bool:
         return last.slack < 0.1
     if block.kind == "reference":
         return False
-    return indented and last.slack < 0.03 and first.indent < 0.4 and not block.heading
+    return indented and last.slack < 0.03 and usual.indent(first) < 0.4 and not block.heading
 
 
 def _compose(blocks: Sequence[Block], num_pages: int) -> Layout:

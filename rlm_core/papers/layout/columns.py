@@ -69,7 +69,7 @@ def _support(pieces: Sequence[Piece], edge: float, low: float, high: float, tota
     return Gutter(x, share) if share > 0 else None
 
 
-def reading_order(pages: Sequence[PageBoxes]) -> list[Line]:
+def reading_order(pages: Sequence[PageBoxes], *, exact: bool) -> list[Line]:
     """All lines of the pages in reading order."""
     found = [_page_gutter(page) for page in pages]
     common = _common([g.x for g in found if g])
@@ -78,7 +78,7 @@ def reading_order(pages: Sequence[PageBoxes]) -> list[Line]:
     for page, gutter in zip(pages, found, strict=True):
         x = gutter.x if gutter else (common if common and _fits(page, common) else None)
         for chunk, narrow in _split(page.pieces, x, depth=0):
-            rows = to_lines(chunk, page.number, column)
+            rows = to_lines(chunk, page.number, column, exact=exact)
             lines += [replace(row, narrow=narrow) for row in rows]
             column += 1
     return lines

@@ -13,16 +13,13 @@ LIGATURES = str.maketrans(
 _WORD = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
 _HEAD = re.compile(r"([^\W\d_]+(?:-[^\W\d_]+)*)-$")
 _COMPOUNDING = frozenset(
-    [
+    (
         "one",
         "two",
         "three",
         "four",
         "five",
         "six",
-        "seven",
-        "eight",
-        "nine",
         "ten",
         "half",
         "well",
@@ -33,9 +30,7 @@ _COMPOUNDING = frozenset(
         "low",
         "non",
         "full",
-        "part",
-        "all",
-    ]
+    )
 )
 """Words that often stand before a hyphen of their own."""
 _TAIL = re.compile(r"^[^\W\d_]+")

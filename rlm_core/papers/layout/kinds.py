@@ -7,12 +7,13 @@ from statistics import mean
 
 from rlm_core.papers.layout import patterns
 from rlm_core.papers.layout.paragraphs import Block, Measure
+from rlm_core.papers.layout.title import find_title, opens_abstract, text_of
 
 
 def classify(blocks: Sequence[Block], usual: Measure, *, title_hint: str = "", heights: dict[int, float]) -> None:
     """Set `kind` of every block, in reading order. `title_hint` is the PDF's own title; `heights` are the pages' heights."""
-    titles = find_title(blocks, title_hint)
-    named_abstract = any(_opens_abstract(b) for b in blocks if b.first.page <= 2)
+    titles = find_title(blocks, title_hint, usual)
+    named_abstract = any(opens_abstract(b) for b in blocks if b.first.page <= 2)
     place = Place(named_abstract)
     previous: Block | None = None
     for number, block in enumerate(blocks):
@@ -61,16 +62,16 @@ class Place:
             self._enter_front(block, text)
 
     def _enter_front(self, block: Block, text: str) -> None:
-        if _opens_abstract(block) and not self._abstract_done:
+        if opens_abstract(block) and not self._abstract_done:
             self.name, self._abstract_done, self._blocks_in_abstract = "abstract", True, int(not block.heading)
-            self._abstract_page, self._chars_in_abstract = block.first.page, len(_text(block))
+            self._abstract_page, self._chars_in_abstract = block.first.page, len(text_of(block))
         elif patterns.KEYWORDS.match(text):
             self.name = "front"
-        elif not block.heading and self.name == "abstract" and self._is_past(block):
+        elif not block.heading and self._abstract_done and self._is_past(block):
             self.name = "body"
         elif not block.heading:
             self._blocks_in_abstract += 1
-            self._chars_in_abstract += len(_text(block))
+            self._chars_in_abstract += len(text_of(block))
             if self.name == "abstract":
                 self._structured |= {text.split(":", 1)[0].lower()}
         elif patterns.INTRODUCTION.match(text) or patterns.NUMBERED.match(text):
@@ -94,67 +95,16 @@ class Place:
         return block.first.page > self._abstract_page and self._chars_in_abstract > 600
 
 
-_STRUCTURE = frozenset(
-    ("background", "methods", "method", "results", "objective", "objectives", "aim", "aims", "purpose")
-) | {
-    "conclusions",
+_STRUCTURE = frozenset(("background", "methods", "method", "results", "objective", "aim", "purpose")) | {
+    "objectives",
+    "aims",
     "conclusion",
+    "conclusions",
 }
 
 
-def find_title(blocks: Sequence[Block], hint: str) -> set[int]:
-    """Numbers of the blocks that hold the title: those that spell the hint, else the largest print high on page 1."""
-    from rapidfuzz.fuzz import partial_ratio, ratio
-
-    first = [(n, b) for n, b in enumerate(blocks) if b.first.page == 1 and not b.first.narrow]
-    if len(hint) > 12:
-        for n, block in first:
-            text = _text(block)
-            if ratio(hint.lower(), text.lower()) > 85:
-                return {n}
-            if len(text) > 12 and partial_ratio(text.lower(), hint.lower()) > 92 and len(text) < len(hint):
-                tail = [
-                    m for m, b in first if m > n and m <= n + 2 and partial_ratio(_text(b).lower(), hint.lower()) > 92
-                ]
-                return {n, *tail}
-    candidates = [
-        (block.size * min(1.0, len(_text(block).split()) / 7) ** 0.5, -n)
-        for n, block in first[:14]
-        if len(_text(block)) >= 14 and " " in _text(block) and patterns.letters_share(_text(block)) > 0.7
-        and len(block.lines) <= 5 and not _opens_abstract(block) and not patterns.CAPTION.match(block.first.text)
-        and not patterns.ARTICLE_LABEL.match(_text(block))
-    ]  # fmt: skip
-    if not candidates:
-        return set()
-    best = -max(candidates)[1]
-    size = blocks[best].size
-    same = {n for n, b in first[:14] if b.size > 0.92 * size and not patterns.ARTICLE_LABEL.match(_text(b))}
-    found = {best}
-    while (follower := max(found) + 1) in same and not blocks[follower].first.text[:1].isdigit():
-        found.add(follower)
-    while (leader := min(found) - 1) in same and usual_gap(blocks[leader], blocks[leader + 1]):
-        found.add(leader)
-    return found
-
-
-def usual_gap(above: Block, below: Block) -> bool:
-    """Whether two blocks are as close as the lines of one title."""
-    return 0 < below.first.top - above.last.top < 1.6 * above.size and above.last.column == below.first.column
-
-
-def _text(block: Block) -> str:
-    return " ".join(line.text for line in block.lines)
-
-
-def _opens_abstract(block: Block) -> bool:
-    text = block.first.text
-    if text.lower().startswith("summary"):
-        return False
-    return bool(patterns.ABSTRACT.match(text)) and (block.heading or len(text) > 12)
-
-
 def _kind(block: Block, previous: Block | None, where: Place, usual: Measure, heights: dict[int, float]) -> str:
-    text, place = _text(block), where.name
+    text, place = text_of(block), where.name
     caption = patterns.CAPTION.match(text)
     if block.first.narrow:
         return "other"
@@ -174,7 +124,7 @@ def _kind(block: Block, previous: Block | None, where: Place, usual: Measure, he
         return "body"
     if place != "references" and (patterns.letters_share(text) < 0.55 or _is_scrap(text)):
         return "other"
-    if usual.exact and block.size < 0.9 * usual.size and place == "body":
+    if usual.relative_size(block.lines) < (0.9 if usual.exact else 0.85) and place == "body":
         return "other"
     return "body"
 
@@ -183,20 +133,20 @@ def _carries_caption_on(previous: Block, block: Block, usual: Measure) -> bool:
     """The text under a caption's bare label ("Figure 2"), or what follows a caption in the same small print."""
     if previous.kind != "caption" or previous.last.column != block.first.column or block.heading:
         return False
-    label = len(_text(previous)) < 14
+    label = len(text_of(previous)) < 14
     near = block.first.top - previous.last.top < 2.2 * usual.pitch
-    small = usual.exact and block.size < 0.95 * usual.size and usual.same_size(block.size, previous.size)
+    small = usual.relative_size(block.lines) < 0.95 and usual.same_size(block.size, previous.size)
     return near and (label or small)
 
 
 def _is_scrap(text: str) -> bool:
-    return len(text) < 25 and not patterns.FULL_STOP.search(text) and not text[:1].islower()
+    return len(text) < 25 and not patterns.FULL_STOP.search(text)
 
 
 def _is_table(block: Block, previous: Block | None) -> bool:
     gaps = mean(line.wide_gaps > 0 for line in block.lines)
     many = mean(line.wide_gaps for line in block.lines)
-    text = _text(block)
+    text = text_of(block)
     after = previous is not None and previous.first.page == block.first.page and (
         previous.kind == "table" or (previous.kind == "caption" and bool(patterns.TABLE_CAPTION.match(previous.first.text)))
     )  # fmt: skip
@@ -210,18 +160,14 @@ def _is_table(block: Block, previous: Block | None) -> bool:
 
 def _is_footnote(block: Block, usual: Measure, heights: dict[int, float]) -> bool:
     low = block.first.top > 0.6 * heights.get(block.first.page, 1e9)
-    small = block.size < (0.93 if usual.exact else 0.88) * usual.size
-    return (
-        low
-        and small
-        and (bool(patterns.FOOTNOTE.match(block.first.text)) or (usual.exact and block.size < 0.86 * usual.size))
-    )
+    marked = bool(patterns.FOOTNOTE.match(block.first.text))
+    return low and usual.relative_size(block.lines) < (0.93 if marked else 0.86)
 
 
 def _without_headings(blocks: Sequence[Block]) -> None:
     """A paper that shows no heading at all: its long paragraphs are its body."""
     for block in blocks:
-        if block.kind == "front" and len(_text(block)) > 200:
+        if block.kind == "front" and len(text_of(block)) > 200:
             block.kind = "body"
 
 
@@ -229,10 +175,10 @@ def _unnamed_abstract(blocks: Sequence[Block]) -> None:
     """Without the word "Abstract": the longest paragraph before the first heading, if it is as long as one."""
     before = []
     for block in blocks:
-        if block.kind == "heading" and block.first.page <= 2 and not _opens_abstract(block):
+        if block.kind == "heading" and block.first.page <= 2 and not opens_abstract(block):
             break
         if block.kind in ("front", "body") and block.first.page <= 2:
             before.append(block)
-    longest = max(before, key=lambda b: len(_text(b)), default=None)
-    if longest is not None and len(_text(longest)) > 250:
+    longest = max(before, key=lambda b: len(text_of(b)), default=None)
+    if longest is not None and len(text_of(longest)) > 250:
         longest.kind = "abstract"

@@ -22,6 +22,36 @@ class Measure:
     """From the top of a line to the next one's, in body text."""
     exact: bool
     """Sizes and weights come from a text layer; from OCR they are rough."""
+    advance: float = 5.0
+    """Width of a character in body text, which OCR gives much more truly than heights."""
+
+    @property
+    def em(self) -> float:
+        """The body's font size; heights of OCR boxes shake too much, distances of lines do not."""
+        return self.size if self.exact else self.pitch / 1.22
+
+    @property
+    def first_indent(self) -> float:
+        """In em: the least indentation that begins a paragraph."""
+        return 0.7 if self.exact else 0.55
+
+    def indent(self, line: Line) -> float:
+        """In em, from the column's left edge."""
+        return (line.x0 - line.left) / self.em
+
+    def relative_size(self, lines: Sequence[Line]) -> float:
+        """Print size against the body's: 1.0 is body text, or a text too short for OCR to tell."""
+        if self.exact:
+            return median(line.size for line in lines) / self.size
+        told = [line for line in lines if len(line.text) >= 12 and not line.wide_gaps]
+        return median((line.x1 - line.x0) / len(line.text) for line in told) / self.advance if told else 1.0
+
+    def same_print(self, a: Line, b: Line) -> bool:
+        """Whether two long lines are set alike, by the width of their characters."""
+        if self.exact or min(len(a.text), len(b.text)) < 20:
+            return True
+        first, second = ((line.x1 - line.x0) / len(line.text) for line in (a, b))
+        return abs(first - second) < 0.27 * max(first, second)
 
     def same_size(self, a: float, b: float) -> bool:
         return abs(a - b) <= (0.07 if self.exact else 0.35) * max(a, b)
@@ -56,15 +86,15 @@ def measure(lines: Sequence[Line], *, exact: bool) -> Measure:
     sizes: Counter[float] = Counter()
     # The end of a paper is references and tables, often in smaller print.
     for line in lines[: max(40, int(0.7 * len(lines)))]:
-        full = line.slack < 0.1 and not line.wide_gaps
-        sizes[round(line.size * 2) / 2] += len(line.text) if full else 0
+        sizes[round(line.size * 2) / 2] += len(line.text) if line.slack < 0.1 and not line.wide_gaps else 0
     size = sizes.most_common(1)[0][0] if sizes.total() else 10.0
     steps = [
-        b.top - a.top
+        b.middle - a.middle
         for a, b in pairwise(lines)
-        if a.column == b.column and abs(a.size - size) < 0.3 * size and 0.7 * size < b.top - a.top < 2.6 * size
+        if a.column == b.column and abs(a.size - size) < 0.3 * size and 0.7 * size < b.middle - a.middle < 2.6 * size
     ]
-    return Measure(size, median(steps) if steps else 1.2 * size, exact)
+    full = [(line.x1 - line.x0) / len(line.text) for line in lines if line.slack < 0.05 and len(line.text) > 25]
+    return Measure(size, median(steps) if steps else 1.2 * size, exact, median(full) if full else 0.5 * size)
 
 
 def to_blocks(lines: Sequence[Line], usual: Measure) -> list[Block]:
@@ -89,9 +119,11 @@ def find_headings(lines: Sequence[Line], usual: Measure) -> list[bool]:
         line, following = lines[number], lines[number + 1]
         if not flags[number] or flags[number + 1] or patterns.is_section_name(line.text):
             continue
-        close = line.column == following.column and following.top - line.top < 1.35 * max(usual.pitch, 1.2 * line.size)
+        close = line.column == following.column and following.middle - line.middle < 1.35 * max(
+            usual.pitch, 1.2 * line.size
+        )
         alike = usual.same_size(line.size, following.size) and line.styled == following.styled
-        numbered = bool(patterns.NUMBERED.match(line.text)) and line.slack > 0.2
+        numbered = bool(patterns.NUMBERED.match(line.text)) and line.slack > (0.2 if usual.exact else 0.1)
         flags[number] = not (close and alike) or numbered
     for start, end in _runs(flags):
         # More than five lines in a row are a passage in another print, not a heading.
@@ -110,9 +142,9 @@ def _pitches(lines: Sequence[Line], usual: Measure) -> dict[int, float]:
     """Each column's own pitch, where it has enough lines to tell."""
     steps: dict[int, list[float]] = {}
     for a, b in pairwise(lines):
-        if a.column == b.column and 0.7 * a.size < b.top - a.top < 2.2 * a.size:
-            steps.setdefault(a.column, []).append(b.top - a.top)
-    return {column: median(values) for column, values in steps.items() if len(values) >= 4}
+        if a.column == b.column and 0.7 * a.size < b.middle - a.middle < 2.2 * a.size:
+            steps.setdefault(a.column, []).append(b.middle - a.middle)
+    return {column: median(values) for column, values in steps.items() if len(values) >= 8}
 
 
 def _breaks(block: Block, line: Line, usual: Measure, pitches: dict[int, float], heading: bool) -> bool:
@@ -120,7 +152,7 @@ def _breaks(block: Block, line: Line, usual: Measure, pitches: dict[int, float],
     last, first = block.lines[-1], block.first
     if line.column != last.column:
         return True
-    step = line.top - last.top
+    step = line.middle - last.middle
     pitch = pitches.get(line.column, usual.pitch) * (max(1.0, last.size / usual.size) if usual.exact else 1.0)
     if block.heading:
         # A heading may take two lines, in one font and close together.
@@ -131,29 +163,29 @@ def _breaks(block: Block, line: Line, usual: Measure, pitches: dict[int, float],
         return not (tight and same and heading and not patterns.NUMBERED.match(line.text) and len(block.lines) < 4)
     if step > 1.4 * pitch or step < -0.5 * pitch or heading:
         return True
-    if not usual.same_size(last.size, line.size):
+    if not usual.same_size(last.size, line.size) or not usual.same_print(last, line):
         return True
-    if (
-        patterns.CAPTION.match(line.text)
-        and patterns.FULL_STOP.search(last.text)
-        and not patterns.CAPTION.match(first.text)
-    ):
-        return True
-    return _indented(block, line, step, pitch) or _after_short_line(last, line)
+    caption = patterns.CAPTION.match(line.text)
+    if caption and not patterns.CAPTION.match(first.text):
+        ended = bool(patterns.FULL_STOP.search(last.text))
+        if ended or (caption["stop"] in ".:|" and last.slack > 0.15):
+            return True
+    return _indented(block, line, usual) or _after_short_line(last, line)
 
 
-def _indented(block: Block, line: Line, step: float, pitch: float) -> bool:
+def _indented(block: Block, line: Line, usual: Measure) -> bool:
     """A first-line indent, or the next item of a list or of hanging references."""
     last, first = block.lines[-1], block.first
-    bullet = bool(patterns.BULLET.match(line.text))
-    if bullet and (
-        patterns.SENTENCE_END.search(last.text) or patterns.BULLET.match(first.text) or line.text[0] in "•●▪"
-    ):
-        return True
-    hanging = len(block.lines) > 1 and block.lines[1].indent - first.indent > 0.7
+    if patterns.BULLET.match(line.text):
+        listed = patterns.BULLET.match(first.text) or line.text[0] in "•●▪"
+        if listed or patterns.SENTENCE_END.search(last.text):
+            return True
+    indent, before, start = usual.indent(line), usual.indent(last), usual.indent(first)
+    step = usual.first_indent
+    hanging = len(block.lines) > 1 and usual.indent(block.lines[1]) - start > step
     if hanging or patterns.BULLET.match(first.text) or patterns.REFERENCE_MARK.match(first.text):
-        return line.indent < first.indent + 0.4 and last.indent > first.indent + 0.7
-    return 0.7 < line.indent < 4.5 and last.indent < line.indent - 0.6 and _ends(last) and not line.text[:1].islower()
+        return indent < start + 0.4 and before > start + step
+    return step < indent < 4.5 and before < indent - 0.85 * step and _ends(last) and not line.text[:1].islower()
 
 
 def _ends(line: Line) -> bool:
@@ -186,5 +218,5 @@ def looks_like_heading(line: Line, usual: Measure) -> bool:
     return (
         capitals
         or (numbered and len(text) < 80)
-        or (line.size > 1.3 * usual.size and line.slack > 0.1 and len(text) < 70)
+        or (usual.relative_size([line]) > 1.25 and line.slack > 0.1 and len(text) < 70)
     )

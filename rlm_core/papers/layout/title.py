@@ -1,0 +1,74 @@
+"""Which blocks hold the paper's title."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rlm_core.papers.layout import patterns
+from rlm_core.papers.layout.paragraphs import Block, Measure
+
+_SEARCHED = 14
+"""Blocks from the top of page 1 among which the title is."""
+
+
+def find_title(blocks: Sequence[Block], hint: str, usual: Measure) -> set[int]:
+    """Numbers of the blocks that hold the title: those that spell the hint, else the largest print high on page 1."""
+    first = {n: b for n, b in enumerate(blocks) if b.first.page == 1 and not b.first.narrow}
+    if len(hint) > 12 and (found := _spelling(first, hint.lower())):
+        return found
+    top = dict(list(first.items())[:_SEARCHED])
+    sizes = {n: usual.relative_size(b.lines) for n, b in top.items()}
+    candidates = [
+        # Journals print their names large, but in few words.
+        (sizes[n] * min(1.0, len(text_of(b).split()) / 7) ** 0.5, -n)
+        for n, b in top.items()
+        if _may_be_title(b)
+    ]
+    if not candidates:
+        return set()
+    best = -max(candidates)[1]
+    least = (0.92 if usual.exact else 0.85) * sizes[best]
+    same = {n for n, b in top.items() if sizes[n] > least and not patterns.ARTICLE_LABEL.match(text_of(b))}
+    found = {best}
+    while (follower := max(found) + 1) in same and not top[follower].first.text[:1].isdigit():
+        found.add(follower)
+    while (leader := min(found) - 1) in same and _close(top[leader], top[leader + 1]):
+        found.add(leader)
+    return found
+
+
+def _spelling(first: dict[int, Block], hint: str) -> set[int]:
+    from rapidfuzz.fuzz import partial_ratio, ratio
+
+    for n, block in first.items():
+        text = text_of(block).lower()
+        if ratio(hint, text) > 85:
+            return {n}
+        if 12 < len(text) < len(hint) and partial_ratio(text, hint) > 92:
+            return {n} | {
+                m for m in (n + 1, n + 2) if m in first and partial_ratio(text_of(first[m]).lower(), hint) > 92
+            }
+    return set()
+
+
+def _may_be_title(block: Block) -> bool:
+    text = text_of(block)
+    excluded = opens_abstract(block) or patterns.CAPTION.match(text) or patterns.ARTICLE_LABEL.match(text)
+    wordy = len(text) >= 14 and " " in text and patterns.letters_share(text) > 0.7
+    return wordy and not excluded and len(block.lines) <= 5
+
+
+def _close(above: Block, below: Block) -> bool:
+    """As close as the lines of one title."""
+    return 0 < below.first.top - above.last.top < 1.6 * above.size and above.last.column == below.first.column
+
+
+def text_of(block: Block) -> str:
+    return " ".join(line.text for line in block.lines)
+
+
+def opens_abstract(block: Block) -> bool:
+    text = block.first.text
+    if text.lower().startswith("summary"):
+        return False
+    return bool(patterns.ABSTRACT.match(text)) and (block.heading or len(text) > 12)

@@ -1,0 +1,8 @@
+"""The PDFs of tests/stubs."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "stubs"))  # for `pdfs`
