@@ -189,7 +189,8 @@ def notes_on(
     clusters = len(set(clusters_of(queries)))
     if clusters < ENOUGH_CLUSTERS:
         notes.append(
-            f"The evidence of all queries lies in {clusters} set(s) of papers: intervals over so few are rough and may be too narrow."
+            f"The evidence of all queries lies in {clusters} set(s) of papers: intervals over so few are rough "
+            "and may be too narrow."
         )
     if judge == "lexical":
         notes.append(
