@@ -10,6 +10,7 @@ from typing import Any, Self
 
 from rlm_core.policies.base import Action, Message, PolicyError, PromptTooLong, Sampling
 from rlm_core.policies.http import HttpError, JsonClient, MalformedReply
+from rlm_core.policies.models import load_tokenizer
 from rlm_core.policies.rendering import ChatRenderer
 from rlm_core.policies.vllm_server import VllmServer
 
@@ -20,7 +21,8 @@ class VllmPolicy:
     """Samples from a `VllmServer`, or from any vLLM server by its address (http://HOST:PORT).
 
     The server should run with `--logprobs-mode processed_logprobs` (a `VllmServer` does): logprobs are then those of
-    the distribution that was sampled, temperature and top_p included. `model` and the context length are asked from
+    the distribution that was sampled, temperature and top_p included. Without a `renderer` the tokenizer of the
+    `VllmServer`'s model makes one. `model` and the context length are asked from
     the server when not given. Only temperature and top_p shape the distribution: the top-k, min-p and penalties that a
     model's generation_config.json may bring are switched off.
     """
@@ -28,7 +30,7 @@ class VllmPolicy:
     def __init__(
         self,
         server: VllmServer | str,
-        renderer: ChatRenderer,
+        renderer: ChatRenderer | None = None,
         *,
         model: str | None = None,
         max_model_len: int | None = None,
@@ -38,6 +40,12 @@ class VllmPolicy:
         api_key: str | None = None,
     ) -> None:
         self._server = server if isinstance(server, VllmServer) else None
+        if renderer is None:
+            if self._server is None:
+                raise ValueError(
+                    "VllmPolicy needs a ChatRenderer beside an address: the tokenizer is not asked from a server"
+                )
+            renderer = ChatRenderer(load_tokenizer(self._server.model))
         self.renderer = renderer
         self.model = model
         self.max_model_len = max_model_len

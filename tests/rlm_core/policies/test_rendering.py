@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from importlib.resources import files
 from typing import Any
 
 import pytest
@@ -121,6 +122,28 @@ def test_thinking_is_off_and_stays_in_the_history(thinking: ChatRenderer, tokeni
     assert tokenizer.decode(thinking.prompt_ids(second)) == (
         f"<|im_start|>user\none<|im_end|>\n{stub}two<|im_end|>\n<|im_start|>user\nthree<|im_end|>\n{stub}"
     )
+
+
+@pytest.mark.parametrize(
+    "name", ["qwen2_5", "qwen3", "qwen3_5_nothink", "qwen3_5_think", "qwen3_instruct_2507", "llama3", "gemma4"]
+)
+def test_published_templates(tokenizer: Any, name: str):
+    """Those that TRL brings: equal to the template where no assistant message stands in the history; prefixes hold."""
+    other = with_template(tokenizer, (files("trl") / "chat_templates" / f"{name}.jinja").read_text())
+    renderer = ChatRenderer(other)
+    for rows in (
+        [{"role": "system", "content": "\n You read.  "}, {"role": "user", "content": " x = 1\n\n"}],
+        [{"role": "user", "content": "a"}, {"role": "user", "content": "b"}],
+    ):
+        text = other.apply_chat_template(rows, add_generation_prompt=True, tokenize=False, enable_thinking=False)
+        ids = list(renderer.prompt_ids(rows))
+        assert tokenizer.decode(ids) == text
+        if "<|im_end|>" in text:  # a token of this tokenizer, as the others' are of theirs
+            assert ids == other.encode(text, add_special_tokens=False)
+    first = renderer.prompt_ids(rows)
+    sampled = (41, 42, renderer.end_of_turn_id)
+    later = renderer.prompt_ids([*rows, Message("assistant", "", token_ids=sampled), Message("user", "c")])
+    assert later[: len(first) + 3] == first + sampled
 
 
 def test_text_that_looks_like_a_special_token_stays_text(renderer: ChatRenderer, tokenizer: Any):
