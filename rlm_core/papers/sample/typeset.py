@@ -22,7 +22,7 @@ _CREATED = 1_735_689_600
 """2025-01-01T00:00:00Z, the creation date in every PDF: a date of the run would change the bytes."""
 
 _LOOKS = {
-    # topic: font, size in points, abstract across both columns, wide figure, running-head style
+    # topic: font, size in points, abstract across both columns, figure of even papers across both columns
     "soil": ("Libertinus Serif", 9.7, True, False),
     "perovskite": ("New Computer Modern", 9.4, False, False),
     "sleep": ("Libertinus Serif", 9.6, False, True),
