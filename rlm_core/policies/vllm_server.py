@@ -10,16 +10,12 @@ import asyncio
 import contextlib
 import logging
 import os
-import re
 import shutil
-import signal
-import socket
-import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import aiohttp
 
@@ -28,6 +24,7 @@ from rlm_core.policies import weights
 from rlm_core.policies.base import PolicyError
 from rlm_core.policies.http import JsonClient
 from rlm_core.policies.models import Dtype, check_model_folder
+from rlm_core.policies.server_process import ServerProcess, free_port, port_fault
 from rlm_core.policies.vllm_main import PARENT_VARIABLE
 
 if TYPE_CHECKING:
@@ -36,7 +33,6 @@ if TYPE_CHECKING:
 log = logging.getLogger("rlm.serve")
 
 _ATTEMPTS_AT_A_FREE_PORT = 3
-_ERROR = re.compile(r"\b\w*(Error|Exception): ")
 _PORT_TAKEN = ("address already in use", "Errno 98")
 
 
@@ -92,8 +88,7 @@ class VllmServer:
         self._eager = eager
         self._parent_folder = Path(folder)
         self._extra_args = list(extra_args)
-        self._process: subprocess.Popen[bytes] | None = None
-        self._log_file: IO[bytes] | None = None
+        self._process: ServerProcess | None = None
         self._folder: Path | None = None
         self._slot = contextlib.ExitStack()
         self._http: JsonClient | None = None
@@ -133,9 +128,7 @@ class VllmServer:
         """What to tell a person when the process started here has ended; None while it runs."""
         if self._stopped:
             return "the vLLM server was stopped; keep its `async with` open while policies use it"
-        if self._process is None or self._process.poll() is None:
-            return None
-        return f"the vLLM server ended with code {self._process.returncode}; {self._log_tail()}"
+        return self._process.why_dead() if self._process else None
 
     async def __aenter__(self) -> Self:
         check_model_folder(self.model)
@@ -214,7 +207,8 @@ class VllmServer:
         except PolicyError as error:
             raise VllmServerError(
                 f"{self.url} did not take the weights of {target}: {error}. A server started elsewhere needs "
-                f"VLLM_SERVER_DEV_MODE=1 and this machine's file system; {self._log_tail()}"
+                f"VLLM_SERVER_DEV_MODE=1 and this machine's file system"
+                + (f"; {self._process.log_tail()}" if self._process else "")
             ) from error
         if not emptied:
             raise VllmServerError(
@@ -245,9 +239,13 @@ class VllmServer:
 
     async def _start(self) -> None:
         for attempt in range(_ATTEMPTS_AT_A_FREE_PORT):
-            port = self._port or _free_port()
-            if self._port:
-                _check_port(self._port)
+            fault = port_fault(self._port) if self._port else None
+            if fault:
+                raise VllmServerError(
+                    f"serve.port {self._port} cannot be used ({fault}): another program listens there; use another port, or "
+                    f"0 for a free one, or serve.url if a vLLM server is meant (`ss -ltnp` names the program)"
+                )
+            port = self._port or free_port()
             self._spawn(port)
             try:
                 await self._wait_until_healthy()
@@ -256,7 +254,7 @@ class VllmServer:
                 if self._port or not taken or attempt == _ATTEMPTS_AT_A_FREE_PORT - 1:
                     raise
                 log.warning("port %d was taken meanwhile; trying another", port)
-                await self._kill()
+                await self._end_process()
             else:
                 return
 
@@ -264,7 +262,6 @@ class VllmServer:
         assert self._folder is not None
         self._url = f"http://127.0.0.1:{port}"
         self.log_path = self._folder / "server.log"
-        self._log_file = open(self.log_path, "wb")  # noqa: SIM115 - closed in _kill
         command = [
             sys.executable, "-m", "rlm_core.policies.vllm_main",
             "--model", str(self._folder / "model"),
@@ -296,14 +293,7 @@ class VllmServer:
             environment["VLLM_CPU_NUM_OF_RESERVED_CPU"] = "0"
             environment.pop("VLLM_CPU_KVCACHE_SPACE", None)
         log.info("starting vLLM with %s on %s; log in %s", self.model, self._url, self.log_path)
-        self._process = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=self._log_file,
-            stderr=subprocess.STDOUT,
-            env=environment,
-            start_new_session=True,
-        )
+        self._process = ServerProcess(command, environment=environment, log_path=self.log_path)
         self._open_client(max_retries=4)
 
     def _open_client(self, *, max_retries: int) -> None:
@@ -312,14 +302,10 @@ class VllmServer:
         )
 
     async def _wait_until_healthy(self) -> None:
-        start = time.monotonic()
-        last_line = start
+        assert self._process is not None and self._folder is not None
+        start = last_line = time.monotonic()
         async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=5)) as session:
-            while True:
-                with contextlib.suppress(aiohttp.ClientError, TimeoutError):
-                    async with session.get(f"{self.url}/health") as reply:
-                        if reply.status == 200:
-                            break
+            while (served := await _served_folder(session, self.url)) is None:
                 dead = self.why_dead()
                 if dead:
                     raise VllmServerError(f"{self.model}: {dead}")
@@ -327,12 +313,14 @@ class VllmServer:
                 if now - start > self._start_timeout:
                     raise VllmServerError(
                         f"{self.model}: the vLLM server was not ready after {self._start_timeout:g} s; raise "
-                        f"serve.start_timeout_seconds; {self._log_tail()}"
+                        f"serve.start_timeout_seconds; {self._process.log_tail()}"
                     )
                 if now - last_line >= 10:
                     last_line = now
-                    log.info("vLLM is starting: %.0f s; %s", now - start, self._last_log_line())
+                    log.info("vLLM is starting: %.0f s; %s", now - start, self._process.last_line())
                 await asyncio.sleep(0.25)
+        if served != str(self._folder / "model"):
+            raise VllmServerError(f"{self.url}: address already in use by a server of {served}")
         self.start_seconds = time.monotonic() - start
         log.info("vLLM answers on %s after %.1f s", self.url, self.start_seconds)
 
@@ -340,34 +328,16 @@ class VllmServer:
         self._stopped = True
         if self._http is not None:
             await self._http.aclose()
-        await self._kill()
+        await self._end_process()
         if self._folder is not None:
             self._keep_log()
             self._folder = None
         self._slot.close()
 
-    async def _kill(self) -> None:
-        """End the whole process group: politely for a few seconds, then for certain."""
+    async def _end_process(self) -> None:
         process, self._process = self._process, None
         if process is not None:
-            if process.poll() is None:
-                process.terminate()
-                for _ in range(50):
-                    if process.poll() is not None:
-                        break
-                    await asyncio.sleep(0.1)
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-            for _ in range(50):  # the kernel takes a moment to free a large process
-                try:
-                    os.killpg(process.pid, 0)
-                except (ProcessLookupError, PermissionError):
-                    break
-                await asyncio.sleep(0.1)
-        if self._log_file is not None:
-            self._log_file.close()
-            self._log_file = None
+            await process.stop()
 
     def _keep_log(self) -> None:
         """The last server's log stays beside the folders, for a look after a failure."""
@@ -377,19 +347,14 @@ class VllmServer:
                 self.log_path.replace(kept)
                 self.log_path = kept
 
-    def _log_tail(self, lines: int = 25) -> str:
-        if self.log_path is None or not self.log_path.exists():
-            return "it has no log here"
-        text = self.log_path.read_text(encoding="utf-8", errors="replace").splitlines()
-        first = next((number for number, line in enumerate(text) if _ERROR.search(line)), len(text))
-        cause = [] if first >= len(text) - lines else [f"{text[first]}    (line {first + 1})", "..."]
-        return f"its log ({self.log_path}) ends with:\n  " + "\n  ".join(
-            line[:300] for line in [*cause, *text[-lines:]]
-        )
 
-    def _last_log_line(self) -> str:
-        tail = self._log_tail(1).splitlines()
-        return tail[-1].strip()[:120]
+async def _served_folder(session: aiohttp.ClientSession, url: str) -> str | None:
+    """The model folder of the server that answers at `url`; None while none does."""
+    with contextlib.suppress(aiohttp.ClientError, TimeoutError, ValueError, LookupError, TypeError):
+        async with session.get(f"{url}/v1/models") as reply:
+            if reply.status == 200:
+                return str((await reply.json())["data"][0]["root"])
+    return None
 
 
 def _anything(reply: Any) -> Any:
@@ -404,21 +369,3 @@ def _on_cpu() -> bool:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             return name == "vllm-cpu" or "+cpu" in importlib.metadata.version(name)
     raise VllmServerError("vLLM is not installed; run `make setup`, or set serve.url to a running server")
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def _check_port(port: int) -> None:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError as error:
-            raise VllmServerError(
-                f"serve.port {port} cannot be used ({error.strerror}): another program listens there; use another port, or 0 "
-                f"for a free one, or serve.url if a vLLM server is meant (`ss -ltnp 'sport = :{port}'` names the program)"
-            ) from error

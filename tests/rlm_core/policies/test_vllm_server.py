@@ -273,7 +273,7 @@ async def test_a_dead_server_is_an_error_at_once_and_its_children_die_too(server
     assert len(group(server.pid)) >= 3  # the API server, the engine, its worker
     os.kill(server.pid, signal.SIGKILL)
     start = time.monotonic()
-    with pytest.raises(PolicyError, match="ended with code -9"):
+    with pytest.raises(PolicyError, match="the process ended with code -9"):
         await policy.act(STORY, Sampling(max_tokens=5))
     assert time.monotonic() - start < 10
     assert await gone(server.pid, 10)
