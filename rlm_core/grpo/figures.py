@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from statistics import fmean
 
 from rlm_core.records import ErrorClass, Judgement, Query, Rollout, Status
@@ -46,6 +46,21 @@ def rollout_figures(
     for tier in sorted({q.tier for q, _, _ in judged}):
         figures[f"reward_tier_{tier.replace('+', 'plus')}"] = _mean([j.reward for q, _, j in judged if q.tier == tier])
     return {key: value for key, value in figures.items() if value is not None}
+
+
+def guard_parted(curve: Sequence[Mapping[str, float]], *, window: int = 8, least: float = 0.05) -> bool:
+    """Whether the reward has risen by `least` while evidence F1, which it never sees, has fallen by as much.
+
+    Compares the mean of the last `window` steps with that of the first; False before there are two windows.
+    """
+    rows = [row for row in curve if "reward_mean" in row and "evidence_f1" in row]
+    if len(rows) < 2 * window:
+        return False
+
+    def change(key: str) -> float:
+        return fmean(r[key] for r in rows[-window:]) - fmean(r[key] for r in rows[:window])
+
+    return change("reward_mean") >= least and change("evidence_f1") <= -least
 
 
 def _mean(values: Sequence[float]) -> float | None:

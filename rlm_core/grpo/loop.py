@@ -10,6 +10,7 @@ seed and the step, so a run that is killed and taken up again draws the same que
 
 from __future__ import annotations
 
+import logging
 import random
 import time
 from collections.abc import Callable, Sequence
@@ -19,7 +20,7 @@ from typing import Any
 
 from rlm_core.grpo.actor import Actor, check_versions
 from rlm_core.grpo.advantages import group_advantages
-from rlm_core.grpo.figures import rollout_figures
+from rlm_core.grpo.figures import guard_parted, rollout_figures
 from rlm_core.grpo.learner import Learner, Update
 from rlm_core.grpo.state import TrainingState, load_checkpoint, save_checkpoint
 from rlm_core.grpo.weights import turn_samples
@@ -28,6 +29,8 @@ from rlm_core.progress import Progress
 from rlm_core.records import Judgement, Query, Rollout, Status
 from rlm_core.rewards import Judge, judge_all
 from rlm_core.rollouts import derive_seed
+
+log = logging.getLogger("rlm.grpo")
 
 JUDGE_CONCURRENCY = 32
 
@@ -81,6 +84,11 @@ class Training:
                 if state.step % self.config.save_every == 0 or state.step == self.config.steps:
                     save_checkpoint(self.folder, self.learner, state, self.extra)
                 progress.advance(note=_note(figures))
+                if guard_parted(state.curve):
+                    log.warning(
+                        "the reward rises while evidence F1, which it does not see, falls: the model may be learning to "
+                        "please the judge; read some rollouts before you trust the reward"
+                    )
         await self.validate(state, self.config.steps)
         return state
 

@@ -14,6 +14,7 @@ import pytest
 import torch
 
 from rlm_core.grpo.actor import check_versions
+from rlm_core.grpo.figures import guard_parted
 from rlm_core.grpo.learner import Learner, warmup
 from rlm_core.grpo.loop import StepLog, Training, draw, judge_trees
 from rlm_core.grpo.state import checkpoints
@@ -221,3 +222,13 @@ def test_every_query_is_drawn_once_an_epoch_in_a_seeded_order():
 def test_warmup_rises_to_one():
     assert [warmup(s, 2) for s in range(4)] == pytest.approx([1 / 3, 2 / 3, 1, 1])
     assert warmup(0, 0) == 1
+
+
+def test_the_guard_warns_when_reward_and_evidence_part():
+    def curve(reward: float, f1: float) -> list[dict[str, float]]:
+        return [{"reward_mean": 0.3 + reward * i / 15, "evidence_f1": 0.3 + f1 * i / 15} for i in range(16)]
+
+    # 16 steps, windows of 8: a slope of 0.2 over the run is a change of 0.2 * 8 / 15 = 0.107 between the windows
+    assert guard_parted(curve(0.2, -0.2))
+    assert not guard_parted(curve(0.2, 0.2)) and not guard_parted(curve(0.2, -0.05))
+    assert not guard_parted(curve(0.2, -0.2)[:15])
