@@ -12,7 +12,7 @@ import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-_ERROR = re.compile(r"\b\w*(Error|Exception): ")
+_ERROR = re.compile(r"^(?!.*\bWARNING\b).*\b\w*(Error|Exception): ")
 
 
 class ServerProcess:

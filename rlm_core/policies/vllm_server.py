@@ -49,7 +49,8 @@ class VllmServer:
     ...     await server.reload(trained_model.state_dict())     # server.version is 1 from here on
 
     `port` 0 takes a free one. `url` uses a running server instead of starting one: it must share the file system with
-    this process, because it is given `model`'s weights first, whatever it served before.
+    this process, because it is given `model`'s weights first, whatever it served before; it must run with
+    VLLM_SERVER_DEV_MODE=1 and `--logprobs-mode processed_logprobs`, and on a CPU with `--no-enable-chunked-prefill`.
     `eager` skips compilation: starts sooner, runs slower. `extra_args` go to vLLM as they are.
 
     Start it from a thread that lives on: the kernel kills the server when the thread that started it ends.
@@ -290,6 +291,9 @@ class VllmServer:
                 log.warning("no C++ compiler (g++): serving without compilation, at a third of the speed; install g++")
                 command.append("--enforce-eager")
             command += ["--kv-cache-memory-bytes", str(int(self._kv_cache_gib * 2**30))]
+            # vLLM 0.32 on a CPU dies when the prefill of a request with a seed is split over two steps
+            # ("CPU Generator does not use offset"): never split one
+            command += ["--no-enable-chunked-prefill", "--max-num-batched-tokens", str(max(2048, self.max_model_len))]
             environment["VLLM_CPU_NUM_OF_RESERVED_CPU"] = "0"
             environment.pop("VLLM_CPU_KVCACHE_SPACE", None)
         log.info("starting vLLM with %s on %s; log in %s", self.model, self._url, self.log_path)
