@@ -44,8 +44,8 @@ def pipeline(
     if params is not None:
         write_params(params)
     settings = load_params()
-    flow_url = runtime.flow_run.get_ui_url() or ""
-    join = {"RLM_FLOW_RUN_ID": str(runtime.flow_run.get_id() or ""), "RLM_FLOW_RUN_URL": flow_url}
+    flow_url = str(runtime.flow_run.ui_url or "")
+    join = {"RLM_FLOW_RUN_ID": str(runtime.flow_run.id or ""), "RLM_FLOW_RUN_URL": flow_url}
     with tracking.open_run("pipeline", settings, tags=tracking.flow_tags(join)) as tracker:
         link_mlflow(tracker)
         for stage in stages:

@@ -12,6 +12,7 @@ from rlm_core.evaluation import full_context
 from rlm_core.evaluation.arms import ArmPlan
 from rlm_core.evaluation.retrieval import Bm25Choice, Retriever
 from rlm_core.evaluation.scoring import failed
+from rlm_core.policies import expert
 from rlm_core.policies.base import Policy
 from rlm_core.progress import Progress
 from rlm_core.records import Query, Rollout
@@ -63,7 +64,7 @@ class Runner:
             assert self.bm25 is not None, "the arm bm25_topk needs a choice of k"
             return {"harness": "bm25", "choice": [self.bm25.k, self.bm25.passage_chars]}
         if plan.model is None:
-            return {"harness": plan.harness}
+            return {"harness": plan.harness, "version": expert.VERSION}
         identity: dict[str, Any] = {
             "harness": plan.harness,
             "weights": self.digests[plan.model],

@@ -26,9 +26,9 @@ from rlm_core.grpo.state import TrainingState, load_checkpoint, save_checkpoint
 from rlm_core.grpo.weights import turn_samples
 from rlm_core.params import GrpoParams
 from rlm_core.progress import Progress
-from rlm_core.records import Judgement, Query, Rollout, Status
+from rlm_core.records import Judgement, Query, Rollout
 from rlm_core.rewards import Judge, judge_all
-from rlm_core.rollouts import derive_seed
+from rlm_core.rollouts import derive_seed, failures
 
 log = logging.getLogger("rlm.grpo")
 
@@ -169,8 +169,8 @@ def draw(queries: Sequence[Query], count: int, step: int, seed: int) -> list[Que
 
 
 async def judge_trees(judge: Judge, queries: Sequence[Query], rollouts: Sequence[Rollout]) -> list[Judgement | None]:
-    """A verdict a tree; None where the judge failed, and for trees that the harness failed: nobody may judge those."""
-    asked = [i for i, tree in enumerate(rollouts) if tree.status not in (Status.FAILED, Status.CANCELLED)]
+    """A verdict a tree; None where the judge failed, and where the harness failed anywhere in the tree: nobody may judge those."""
+    asked = [i for i, tree in enumerate(rollouts) if not failures(tree)]
     items = [(queries[i].question, rollouts[i].answer, queries[i].gold) for i in asked]
     verdicts: list[Judgement | None] = [None] * len(rollouts)
     for index, verdict in zip(asked, await judge_all(judge, items, JUDGE_CONCURRENCY), strict=True):

@@ -168,7 +168,8 @@ def _as_paper(value: Any) -> dict[str, str]:
     if isinstance(value, Mapping) and isinstance(value.get("text"), str):
         return {key: str(value.get(key) or "") for key in ("title", "abstract", "text")}
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-    return {"title": _short(text.strip().split("\n", 1)[0]), "abstract": "", "text": text}
+    head = text[:2000].strip()  # a text of 50 MB may have no line break
+    return {"title": _short(head.split("\n", 1)[0]), "abstract": "", "text": text}
 
 
 def _short(title: str) -> str:

@@ -50,6 +50,8 @@ async def take_text_answer(worker: Worker, final: Final) -> Outcome:
     """
     if final.kind == "var":
         return _outcome(await worker.execute(f"FINAL_VAR({final.text!r})"))
+    if final.quoted:
+        return Outcome(answer=final.value, has_answer=True)
     text = final.text
     try:
         tree = ast.parse(text, mode="eval").body
