@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rlm_core.files import content_key, read_json, read_jsonl, write_json
+from rlm_core.papers.engines import UnreadablePage
 from rlm_core.papers.folders import publishing
 from rlm_core.papers.parsing import LAYOUT_VERSION, parse_pdf
 from rlm_core.papers.pool import WorkerDied, map_processes
@@ -79,6 +80,8 @@ def explain(error: Exception) -> tuple[str, str, str]:
     """Kind, detail and remedy of what went wrong with one PDF."""
     if isinstance(error, PdfProblem):
         return error.kind, error.detail, error.remedy
+    if isinstance(error, UnreadablePage):
+        return "unreadable-page", str(error), "read it with another engine or dpi, or leave the file out"
     if isinstance(error, (WorkerDied, MemoryError)):
         return "crash", str(error) or "out of memory", "its reader crashed: " + REMEDIES["broken"]
     return (

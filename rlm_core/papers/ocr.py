@@ -94,7 +94,7 @@ def _render(page: Any, scale: float, path: Path, number: int) -> np.ndarray:
 
 def _scaled(piece: Piece, factor: float) -> Piece:
     x0, top, x1, bottom = (round(v * factor, 2) for v in (piece.x0, piece.top, piece.x1, piece.bottom))
-    return Piece(piece.text, x0, top, x1, bottom, round(piece.size * factor, 2), piece.styled)
+    return Piece(piece.text, x0, top, x1, bottom, round(piece.size * factor, 2), piece.styled, piece.kind)
 
 
 @contextmanager
@@ -117,7 +117,7 @@ def _open(path: Path) -> Iterator[Any]:
 
 def page_to_row(page: PageBoxes) -> dict[str, Any]:
     """For the cache."""
-    pieces = [[p.text, p.x0, p.top, p.x1, p.bottom, p.size] for p in page.pieces]
+    pieces = [[p.text, p.x0, p.top, p.x1, p.bottom, p.size, p.styled, p.kind] for p in page.pieces]
     return {"number": page.number, "width": page.width, "height": page.height, "pieces": pieces}
 
 

@@ -67,7 +67,7 @@ def locate_sections(layout: Layout, plain: list[str]) -> tuple[Section, ...]:
         if needle and (found := _heading_at(indexes[number], needle)) is not None:
             heads.append((section.title, page_starts[number] + found))
     heads.sort(key=lambda head: head[1])
-    ends = [start for _, start in heads[1:]] + [max(0, position - len(PAGE_BREAK))]
+    ends = [*(start for _, start in heads[1:]), max(0, position - len(PAGE_BREAK))][: len(heads)]
     return tuple(Section(title, start, end) for (title, start), end in zip(heads, ends, strict=True))
 
 

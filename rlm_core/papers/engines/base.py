@@ -14,6 +14,10 @@ class EngineError(RuntimeError):
     """An engine cannot work at all (not installed, server not reachable); the message says what to do."""
 
 
+class UnreadablePage(ValueError):
+    """The engine works but could make nothing of this page."""
+
+
 class OcrEngine(Protocol):
     """Reads page images. `name`, `version` and `settings` are part of every cache key."""
 
@@ -22,7 +26,10 @@ class OcrEngine(Protocol):
     settings: dict[str, Any]
 
     def read(self, image: np.ndarray) -> list[Piece]:
-        """The text of one page image (height x width x 3, uint8, RGB); boxes in pixels from the top left."""
+        """The text of one page image (height x width x 3, uint8, RGB); boxes in pixels from the top left.
+
+        Raises `UnreadablePage` for this page's fault, `EngineError` where no page can be read.
+        """
         ...
 
 

@@ -11,6 +11,7 @@ from rlm_core.papers.layout.boxes import PageBoxes
 from rlm_core.papers.layout.columns import reading_order
 from rlm_core.papers.layout.joining import Words, join_lines
 from rlm_core.papers.layout.kinds import classify
+from rlm_core.papers.layout.labelled import is_labelled, labelled_blocks
 from rlm_core.papers.layout.margins import drop_running_heads
 from rlm_core.papers.layout.paragraphs import Block, Measure, measure, to_blocks
 from rlm_core.papers.records import PAGE_BREAK, Paragraph, ParagraphKind, Section
@@ -32,16 +33,24 @@ class Layout:
 
 def assemble(pages: Sequence[PageBoxes], *, exact: bool, title_hint: str = "") -> Layout:
     """Read pages as a person does. `exact`: sizes and weights come from a text layer, not from OCR boxes."""
+    if is_labelled(pages):
+        blocks, usual = labelled_blocks(pages), Measure(10.0, 12.0, exact)
+        return _compose(_joined(blocks, usual), len(pages))
     cleaned = drop_running_heads(pages)
     lines = reading_order(cleaned, exact=exact)
     usual = measure(lines, exact=exact)
     blocks = to_blocks(lines, usual)
     classify(blocks, usual, title_hint=title_hint, heights={page.number: page.height for page in pages})
-    blocks = _join_over_breaks(blocks, usual)
-    words = Words(line.text for line in lines)
-    for block in blocks:
+    return _compose(_joined(blocks, usual), len(pages))
+
+
+def _joined(blocks: Sequence[Block], usual: Measure) -> list[Block]:
+    """The blocks of all pages with their texts, joined over breaks."""
+    words = Words(line.text for block in blocks for line in block.lines)
+    joined = _join_over_breaks(blocks, usual)
+    for block in joined:
         block.text = join_lines([line.text for part in (block, *block.more) for line in part.lines], words)
-    return _compose(blocks, len(pages))
+    return joined
 
 
 def _join_over_breaks(blocks: Sequence[Block], usual: Measure) -> list[Block]:
@@ -120,7 +129,7 @@ def _compose(blocks: Sequence[Block], num_pages: int) -> Layout:
             section = block.text
             heads.append((block.text, start))
         paragraphs.append(_paragraph(block, start, section))
-    ends = [start for _, start in heads[1:]] + [total]
+    ends = [*(start for _, start in heads[1:]), total][: len(heads)]
     sections = tuple(Section(title, start, end) for (title, start), end in zip(heads, ends, strict=True))
     title = " ".join(p.text for p in paragraphs if p.kind == "title")
     return Layout(title, _abstract(paragraphs), pages, sections, tuple(paragraphs))

@@ -20,6 +20,8 @@ class Piece:
     """Font size; from OCR the height of the box."""
     styled: bool = False
     """Bold or italic throughout."""
+    kind: str = ""
+    """A paragraph's kind, where the engine gives whole labelled blocks in reading order; empty for a line."""
 
     @property
     def width(self) -> float:
@@ -39,6 +41,7 @@ class PageBoxes:
     width: float
     height: float
     pieces: tuple[Piece, ...]
+    """In any order; in reading order where they have a `kind`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,7 +76,9 @@ def reading_order(pages: Sequence[PageBoxes], *, exact: bool) -> list[Line]:
     lines: list[Line] = []
     column = 0
     for page, gutter in zip(pages, found, strict=True):
-        x = gutter.x if gutter else (common if common and _fits(page, common) else None)
+        x = gutter.x if gutter else None
+        if common and (abs(x - common) < 25 if x is not None else _fits(page, common)):
+            x = common  # numbers before references, for one, move a page's own gutter
         for chunk, narrow in _split(page.pieces, x, depth=0):
             rows = to_lines(chunk, page.number, column, exact=exact)
             lines += [replace(row, narrow=narrow) for row in rows]

@@ -22,6 +22,12 @@ def classify(blocks: Sequence[Block], usual: Measure, *, title_hint: str = "", h
             place.enter(block)
             if block.kind == "heading" and place.name == "front" and not _heads_front_matter(block):
                 block.kind = "front"  # authors in bold
+            if (
+                block.kind in ("body", "heading")
+                and place.name == "body"
+                and patterns.looks_like_reference(text_of(block))
+            ):
+                block.kind = "reference"
             if block.kind == "body":
                 block.kind = {"front": "front", "abstract": "abstract", "references": "reference"}.get(
                     place.name, "body"
@@ -136,7 +142,8 @@ def _carries_caption_on(previous: Block, block: Block, usual: Measure) -> bool:
     label = len(text_of(previous)) < 14
     near = block.first.top - previous.last.top < 2.2 * usual.pitch
     small = usual.relative_size(block.lines) < 0.95 and usual.same_size(block.size, previous.size)
-    return near and (label or small)
+    cells = any(line.wide_gaps for line in block.lines)
+    return near and (label or small) and not cells
 
 
 def _is_scrap(text: str) -> bool:

@@ -19,8 +19,7 @@ SECTION_NAMES = frozenset(_ONE_WORD.split()) | {name.strip() for name in _PHRASE
 
 NUMBERED = re.compile(r"^(?:\d{1,2}(?:\.\d{1,2}){0,3}\.?(?:\s?\|)?|[IVX]{1,4}\.|[A-H]\.(?:\d+\.?)?)\s+(?=[A-Z“\"(])")
 CAPTION = re.compile(
-    r"^(?:figure|fig\.?|table|scheme|listing|algorithm|plate|chart)\s*\.?\s*(?:\d+|[IVX]+|[A-Z]\d*)\s*(?P<stop>[.:|)–—-]|\s)",
-    re.IGNORECASE,
+    r"^(?i:figure|fig\.?|table|scheme|listing|algorithm|plate|chart)\s*\.?\s*(?:\d+|[IVX]+\b|[A-Z]\d*\b)\s*(?P<stop>[.:|)–—-]|\s)"
 )
 TABLE_CAPTION = re.compile(r"^table\b", re.IGNORECASE)
 BULLET = re.compile(r"^(?:[•●▪◦‣∙·■*–—-]|\(?(?:\d{1,2}|[a-h]|[ivx]{1,4})[.)])\s+\S")
@@ -47,6 +46,25 @@ FOOTNOTE = re.compile(
 SENTENCE_END = re.compile(r"[.!?:;][\"'”’)\]]*(?:\s*\[?\d{1,3}(?:[,–-]\s?\d{1,3})*\]?)?$")
 """Also before a raised reference number, which OCR and parsers write behind the stop."""
 FULL_STOP = re.compile(r"[.!?][\"'”’)\]]*(?:\s*\[?\d{1,3}(?:[,–-]\s?\d{1,3})*\]?)?$")
+
+
+_AUTHOR = re.compile(r"\b[A-Z][\w’'-]+,? (?:[A-Z]\.? ?-?){1,3}(?:,|\.|;| and\b| &)")
+_YEAR = re.compile(r"\b(?:19|20)\d\d[a-z]?\b")
+_PLACE = re.compile(
+    r"\b\d{1,4}(?:\s?\(\d+\))?\s?[:,]\s?(?:pp?\.\s?)?e?\d+|\bpp?\.\s?\d|\bdoi\b|arXiv|https?://|\bIn:? ", re.IGNORECASE
+)
+
+
+def looks_like_reference(text: str) -> bool:
+    """An entry of a list of references, wherever it stands: names with initials first, a year, and a place in print."""
+    if len(text) > 600 or not _YEAR.search(text) or not _PLACE.search(text):
+        return False
+    author = _AUTHOR.search(text)
+    return (
+        author is not None
+        and author.start() < 12
+        and (len(_AUTHOR.findall(text)) > 1 or bool(REFERENCE_MARK.match(text)))
+    )
 
 
 def bare_heading(text: str) -> str:

@@ -18,15 +18,16 @@ def find_title(blocks: Sequence[Block], hint: str, usual: Measure) -> set[int]:
         return found
     top = dict(list(first.items())[:_SEARCHED])
     sizes = {n: usual.relative_size(b.lines) for n, b in top.items()}
-    candidates = [
-        # Journals print their names large, but in few words.
-        (sizes[n] * min(1.0, len(text_of(b).split()) / 7) ** 0.5, -n)
-        for n, b in top.items()
-        if _may_be_title(b)
-    ]
-    if not candidates:
+    candidates = [n for n, block in top.items() if _may_be_title(block)]
+    # Journals print their names large, but in few words.
+    weights = {n: sizes[n] * min(1.0, len(text_of(top[n]).split()) / 7) ** 0.5 for n in candidates}
+    large = [n for n in candidates if sizes[n] > 1.1]
+    if large:
+        best = max(large, key=lambda n: (weights[n], -n))
+    elif candidates and candidates[0] < 3 and len(top[candidates[0]].lines) < 4:
+        return {candidates[0]}
+    else:
         return set()
-    best = -max(candidates)[1]
     least = (0.92 if usual.exact else 0.85) * sizes[best]
     same = {n for n, b in top.items() if sizes[n] > least and not patterns.ARTICLE_LABEL.match(text_of(b))}
     found = {best}
@@ -55,7 +56,8 @@ def _may_be_title(block: Block) -> bool:
     text = text_of(block)
     excluded = opens_abstract(block) or patterns.CAPTION.match(text) or patterns.ARTICLE_LABEL.match(text)
     wordy = len(text) >= 14 and " " in text and patterns.letters_share(text) > 0.7
-    return wordy and not excluded and len(block.lines) <= 5
+    named = patterns.NUMBERED.match(text) or patterns.is_section_name(text)
+    return wordy and not excluded and not named and len(block.lines) <= 5
 
 
 def _close(above: Block, below: Block) -> bool:

@@ -17,7 +17,8 @@ from rlm_core.papers.tools import MAX_PASSAGES, make_tools
 
 RYE = (
     "Winter rye was sown in October. It kept the soil covered.\n\n"
-    "The eﬃcient drain-\nage of sandy soils re-\nduces nitrate leaching by a third. Data-\nbases of the station hold every value.\n\n"
+    "The eﬃcient drain-\nage of sandy soils re-\nduces nitrate leaching by a third. "
+    "Data-\nbases of the station hold every value.\n\n"
     "References\n[1] Nitrate leaching in sandy soils, 1999."
 )
 OAK = "Oak stands store carbon in their roots. TheDeepRootsWereSampled with a corer in May."
@@ -255,9 +256,11 @@ def test_a_search_over_ten_papers_is_fast():
 def test_any_piece_of_any_text_is_found_where_it_is(text, start, length):
     piece = text[start : start + length]
     tools = make_tools({"a": {"title": "t", "abstract": "", "text": text}})
-    if sum(c.isalnum() for c in piece.lower()) < 8:
+    if sum(c.isalnum() for c in piece) < 8:
         return
-    for passage in tools["search"](piece):
+    found = tools["search"](piece)
+    assert found and found.note == ""
+    for passage in found:
         assert text[passage.start : passage.end] == passage
 
 
