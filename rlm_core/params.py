@@ -61,7 +61,7 @@ class OcrParams(Section):
 class GroupsParams(Section):
     max_papers: int = Field(10, ge=1, le=50)
     """Papers a group at most."""
-    min_similarity: Share = 0.08
+    min_similarity: Share = 0.2
     """TF-IDF cosine similarity under which a paper does not join a group."""
 
 
@@ -89,7 +89,7 @@ class QueriesParams(Section):
     """For `endpoint`: who writes and verifies the questions."""
     multi_per_group: int = Field(3, ge=0, le=3)
     """Multi-paper questions a group at most."""
-    single_per_paper: int = Field(8, ge=0)
+    single_per_paper: int = Field(18, ge=0)
     """Single-paper questions a paper at most."""
     val_share: Share = 0.15
     """Share of groups for validation (at least one)."""

@@ -54,14 +54,14 @@ class Grouping:
 
 
 def group_papers(
-    papers: Sequence[Paper], max_papers: int = 10, min_similarity: float = 0.08, seed: int = 42
+    papers: Sequence[Paper], max_papers: int = 10, min_similarity: float = 0.2, seed: int = 42
 ) -> list[Group]:
     """Every paper in exactly one group of at most `max_papers`; see `make_grouping`."""
     return list(make_grouping(papers, max_papers, min_similarity, seed).groups)
 
 
 def make_grouping(
-    papers: Sequence[Paper], max_papers: int = 10, min_similarity: float = 0.08, seed: int = 42
+    papers: Sequence[Paper], max_papers: int = 10, min_similarity: float = 0.2, seed: int = 42
 ) -> Grouping:
     """Group papers by TF-IDF over title, abstract and body.
 
