@@ -28,15 +28,16 @@ def die_with_parent(expected_parent: int | None) -> None:
         os._exit(1)
 
 
-def _expected_parent() -> int | None:
-    """Who started the server; None in its own children, whose start fails by itself when their parent is gone."""
-    value = os.environ.get(PARENT_VARIABLE)
-    return int(value) if value and __name__ == "__main__" else None
-
-
-if __name__ in ("__main__", "__mp_main__"):
-    die_with_parent(_expected_parent())
+def bind(module_name: str) -> None:
+    """Called by a main module at import, with its `__name__`: binds it, and all that it forks or spawns."""
+    if module_name not in ("__main__", "__mp_main__"):
+        return
+    started_by = os.environ.get(PARENT_VARIABLE) if module_name == "__main__" else None
+    die_with_parent(int(started_by) if started_by else None)
     os.register_at_fork(after_in_child=lambda: die_with_parent(None))
+
+
+bind(__name__)
 
 if __name__ == "__main__":
     runpy.run_module("vllm.entrypoints.openai.api_server", run_name="__main__")

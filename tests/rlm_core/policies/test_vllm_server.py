@@ -241,11 +241,20 @@ async def test_an_occupied_port_is_named_before_anything_starts(tiny_model: Path
     assert not list(tmp_path.glob("slot-?"))
 
 
-async def test_a_server_that_cannot_start_shows_the_end_of_its_log(tiny_model: Path, tmp_path: Path):
-    with pytest.raises(VllmServerError, match=r"(?s)ended with code 2.*--no-such-option"):
-        async with VllmServer(tiny_model, extra_args=["--no-such-option"], folder=tmp_path):
+async def test_a_server_that_cannot_start_shows_its_error_and_the_end_of_its_log(
+    tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """In place of vLLM: a program that fails as it does, the cause first and much noise after."""
+    program = tmp_path / "python"
+    noise = "for i in $(seq 40); do echo later noise $i; done"
+    program.write_text(f"#!/bin/sh\necho 'ValueError: no head size of 7'\n{noise}\nexit 3\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(program))
+    with pytest.raises(VllmServerError, match=r"(?s)ended with code 3.*ValueError: no head size of 7.*later noise 40"):
+        async with VllmServer(tiny_model, folder=tmp_path / "serve"):
             pass
-    assert (tmp_path / "last-server.log").stat().st_size > 0
+    assert "later noise" in (tmp_path / "serve" / "last-server.log").read_text()
+    assert not list((tmp_path / "serve").glob("slot-?"))
 
 
 def group(pid: int) -> list[psutil.Process]:
