@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import multiprocessing
 import os
 import signal
@@ -11,10 +10,10 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from concurrent.futures.process import BrokenProcessPool
 from typing import TypeVar
 
+from rlm_core.processes import die_with_parent
+
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-
-_PR_SET_PDEATHSIG = 1
 
 
 class WorkerDied(RuntimeError):
@@ -77,8 +76,8 @@ def _executor(workers: int) -> ProcessPoolExecutor:
 
 def _start_worker(parent: int) -> None:
     """Die with the parent, leave Ctrl-C to it, and keep native libraries to one thread."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:
+    die_with_parent()
+    if os.getppid() != parent:  # it was gone before
         os.kill(os.getpid(), signal.SIGKILL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_THREAD_LIMIT"):
