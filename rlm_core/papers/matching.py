@@ -78,7 +78,7 @@ def literal(phrase: str, indexes: Mapping[str, TextIndex]) -> list[Hit]:
     needle = "".join(token for _, token in tokens_of(phrase))
     hits = []
     for paper, index in indexes.items():
-        for position in index.find(needle):
+        for position in index.find(needle, limit=80):
             end = position + len(needle)
             whole = index.starts_word(position) + 0.5 * index.ends_word(end)
             hits.append(Hit(paper, *index.original(position, end), 1.0 + whole))

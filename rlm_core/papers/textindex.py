@@ -16,7 +16,9 @@ from functools import cached_property
 _LIGATURES = {"ﬀ": "ff", "ﬁ": "fi", "ﬂ": "fl", "ﬃ": "ffi", "ﬄ": "ffl", "ﬅ": "st", "ﬆ": "st"}  # fmt: skip
 _TOKEN = re.compile(r"\(cid:\d+\)|[^\W_ﬀ-ﬆ]+|[ﬀ-ﬆ]")
 _SENTENCE_END = re.compile(r"[.!?][\"'”’)\]]*\s+(?=[\"'“‘(\[]?[A-Z0-9])")
-_HYPHEN_INSIDE = re.compile(r"[a-z]{2}- ?[a-z]{2}")
+_HYPHEN_INSIDE = re.compile(r"[a-z]{2}- [a-zA-Z]{2}")
+_GLUED_HYPHEN = re.compile(r"[a-z]{2}-[a-zA-Z]{2}")
+_CUT_WORD = re.compile(r"([a-z]{2,})-$")
 _REFERENCES = re.compile(r"(?im)^[\W\d]*(?:references|bibliography|literature cited|works cited)\W*$")
 
 
@@ -93,12 +95,27 @@ class TextIndex:
 
     @cached_property
     def interleaved(self) -> bool:
-        """Whether the lines look like two columns read as one: long lines with hyphenated word parts in their middle."""
-        lines = [line for line in self.text.split("\n") if len(line) > 60]
+        """Whether two columns seem to be read as one, told by where hyphenated words go on.
+
+        Either both columns stand on one line, and word parts with a hyphen in its middle; or lines of the columns take
+        turns, and a word cut at a line's end goes on two lines below more often than on the next.
+        """
+        lines = [line for line in self.text.split("\n") if line.strip()]
         if len(lines) < 8:
             return False
-        inside = sum(bool(_HYPHEN_INSIDE.search(line, 20, max(20, len(line) - 20))) for line in lines)
-        return inside >= 0.04 * len(lines) and self._full_width > 75
+        inside = sum(bool(_HYPHEN_INSIDE.search(line, 15, max(15, len(line) - 15))) for line in lines)
+        if inside >= 0.03 * len(lines):
+            return True
+        if self._full_width > 100:  # wider than one column is set; words may be glued here
+            return sum(bool(_GLUED_HYPHEN.search(line, 15)) for line in lines) >= 0.06 * len(lines)
+        known = set(self.words)
+        following = alternate = 0
+        for line, one, two in zip(lines, lines[1:], lines[2:], strict=False):
+            if head := _CUT_WORD.search(line):
+                next_word, other_word = ((head.group(1) + _first_word(below)).lower() for below in (one, two))
+                following += next_word in known
+                alternate += other_word in known and next_word not in known
+        return alternate > following
 
     @cached_property
     def _full_width(self) -> int:
@@ -138,7 +155,8 @@ class TextIndex:
     def around(self, start: int, end: int, window: int) -> tuple[int, int]:
         """The paragraph that holds `start`..`end`, or, of a paragraph over twice `window`, whole sentences or lines around it.
 
-        In interleaved columns the lines around it, twice as many, for half of each belongs to the other column.
+        In interleaved columns the lines around it, half as many again, for much of them belongs to the other column: of
+        1, 1.5 and 2 times the window this gave the best F1 of passages found by three words against their paragraphs.
         """
         block = bisect_right(self.blocks, start) - 1
         low = self.blocks[min(block, len(self.blocks) - 2)]
@@ -152,8 +170,8 @@ class TextIndex:
         return low, high
 
     def _grow(self, start: int, end: int, low: int, high: int, window: int) -> tuple[int, int]:
-        wanted = 2 * window if self.interleaved else window
-        spare = max(0, wanted - (end - start)) // 2
+        wanted = 1.5 * window if self.interleaved else window
+        spare = max(0, int(wanted) - (end - start)) // 2
         first, last = max(low, start - spare), min(high, end + spare)
         if self.interleaved:
             first = self.text.rfind("\n", low, first) + 1 or low
@@ -170,6 +188,11 @@ class TextIndex:
             return first, high
         space = self.text.find(" ", last, high)
         return first, space if space >= 0 else high
+
+
+def _first_word(line: str) -> str:
+    match = re.match(r"[a-z]+", line)
+    return match.group() if match else "-"
 
 
 def _space(text: str, position: int, low: int) -> int:

@@ -115,7 +115,7 @@ class Tools:
             start, end = index.around(hit.start, hit.end, window)
             score = hit.score * (0.3 if hit.start >= index.references_start else 1.0)
             rows = merged.setdefault(hit.paper, [])
-            if rows and start < rows[-1][1] and max(end, rows[-1][1]) - rows[-1][0] <= 4 * window:
+            if rows and start < rows[-1][1] and max(end, rows[-1][1]) - rows[-1][0] <= 3 * window:
                 low, high, first, gathered = rows[-1]
                 rows[-1] = (low, max(high, end), first, max(gathered, score) + 0.2 * min(gathered, score))
             else:
