@@ -44,10 +44,10 @@ def list_papers() -> None:
         ocr = str(len(clean[paper.id].text)) if paper.id in clean else "-"
         table.add_row(paper.id, escape(paper.title), str(len(paper.pages)), str(len(paper.text)), ocr)
     console.print(table)
-    for problem in (
-        read_json(Path("reports/papers.json")).get("skipped", []) if Path("reports/papers.json").exists() else []
-    ):
-        console.print(f"[yellow]skipped: {escape(str(problem))}[/]")
+    report = Path("reports/papers.json")
+    for row in read_json(report)["papers"] if report.exists() else []:
+        if row["status"] == "skipped":
+            console.print(f"[yellow]skipped: {escape(row['file'])}: {row['kind']}. {escape(row['remedy'])}[/]")
 
 
 @papers.command("show")

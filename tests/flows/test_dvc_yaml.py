@@ -32,7 +32,7 @@ def module_file(name: str) -> Path | None:
 
 
 def imports_of(file: Path) -> set[Path]:
-    """Local modules that a file imports anywhere, inside functions too; `from package import name` reaches the name's module."""
+    """Local modules that a file imports anywhere, inside functions too; `from package import name` may name a module."""
     found: set[Path] = set()
     for node in ast.walk(ast.parse(file.read_text())):
         names: list[str] = []
