@@ -4,7 +4,7 @@ ENV ?= cpu
 BIN := .venv/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: help setup run test smoke ui bench lint types lock clean
+.PHONY: help setup run test smoke proof ui bench lint types lock clean
 
 help:  ## What there is
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -20,6 +20,9 @@ smoke: setup  ## The whole pipeline with profiles/smoke.yaml, in a copy under .s
 
 test: setup  ## All tests
 	@python -m pytest
+
+proof: setup  ## Slow proofs: every stage killed with -9 in the middle, then resumed
+	@python -m pytest -m proof
 
 ui: setup  ## MLflow and Prefect with the served flows
 	@python -m flows.ui

@@ -1,0 +1,89 @@
+"""kill -9 of a stage in the middle of its work, then `dvc repro` again: it goes on, and no process is left.
+
+`make proof` runs this (about ten minutes on 2 cores); `make test` leaves it out.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+pytestmark = pytest.mark.proof
+
+ORDER = ["papers", "parse", "ocr", "groups", "queries", "teach", "distill", "sft", "grpo", "evaluate", "report"]
+KILLED = {"parse", "ocr", "teach", "sft", "grpo", "evaluate"}
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    spec = importlib.util.spec_from_file_location("smoke", ROOT / "scripts" / "smoke.py")
+    assert spec and spec.loader
+    smoke = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(smoke)
+    folder = tmp_path_factory.mktemp("kills") / "project"
+    smoke.copy_tree(folder)
+    return folder
+
+
+def start(project: Path, stage: str, log: Path) -> subprocess.Popen[bytes]:
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    with open(log, "ab") as out:
+        command = [sys.executable, "-m", "dvc", "repro", "-s", stage]
+        return subprocess.Popen(command, cwd=project, env=environment, stdout=out, stderr=subprocess.STDOUT)
+
+
+def stage_process(dvc: subprocess.Popen[bytes], stage: str) -> psutil.Process | None:
+    for child in psutil.Process(dvc.pid).children():
+        if f"tasks.{stage}" in " ".join(child.cmdline()):
+            return child
+    return None
+
+
+def finished_work(project: Path, stage: str) -> bool:
+    """Something that a resume would take up again is on disk."""
+    folder = project / ".cache" / stage
+    return any(f.is_file() and f.stat().st_size and not f.name.startswith(".") for f in folder.rglob("*"))
+
+
+def left_running(project: Path) -> list[str]:
+    found = []
+    for process in psutil.process_iter(["cmdline", "cwd"]):
+        if process.pid != os.getpid() and (process.info["cwd"] or "").startswith(str(project)):
+            found.append(" ".join(process.info["cmdline"] or []))
+    return found
+
+
+def kill_in_the_middle(project: Path, stage: str, log: Path) -> None:
+    dvc = start(project, stage, log)
+    deadline = time.monotonic() + 300
+    while not finished_work(project, stage):
+        assert dvc.poll() is None, f"{stage} ended before it could be killed:\n{log.read_text()[-3000:]}"
+        assert time.monotonic() < deadline, f"{stage} finished nothing:\n{log.read_text()[-3000:]}"
+        time.sleep(0.02)
+    process = stage_process(dvc, stage)
+    assert process is not None, f"{stage} was over too soon to be killed"
+    process.send_signal(signal.SIGKILL)
+    assert dvc.wait(30) != 0
+    deadline = time.monotonic() + 15
+    while (left := left_running(project)) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    assert left == []
+
+
+def test_every_killed_stage_goes_on(project: Path, tmp_path: Path) -> None:
+    for stage in ORDER:
+        log = tmp_path / f"{stage}.log"
+        if stage in KILLED:
+            kill_in_the_middle(project, stage, log)
+        assert start(project, stage, log).wait(600) == 0, log.read_text()[-4000:]
+    assert left_running(project) == []
+    assert (project / "reports" / "report.html").exists()
