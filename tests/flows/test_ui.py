@@ -1,0 +1,127 @@
+"""`make ui`: both servers and the served flow answer, bad values are refused before a run exists, and all ends together."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import psutil
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+pytestmark = pytest.mark.slow
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    spec = importlib.util.spec_from_file_location("smoke", ROOT / "scripts" / "smoke.py")
+    assert spec and spec.loader
+    smoke = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(smoke)
+    folder = tmp_path_factory.mktemp("ui") / "project"
+    smoke.copy_tree(folder)
+    return folder
+
+
+def environment(**variables: str) -> dict[str, str]:
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("PREFECT_", "MLFLOW_", "RLM_"))}
+    return {**kept, **variables}
+
+
+def inside(project: Path) -> list[str]:
+    found = []
+    for process in psutil.process_iter(["cwd", "cmdline"]):
+        if process.pid != os.getpid() and (process.info["cwd"] or "").startswith(str(project)):
+            found.append(" ".join(process.info["cmdline"] or []))
+    return found
+
+
+def test_an_occupied_port_is_told(project: Path) -> None:
+    with socket.socket() as holder:
+        holder.bind(("127.0.0.1", 0))
+        holder.listen()
+        port = holder.getsockname()[1]
+        env = environment(MLFLOW_PORT=str(port), PREFECT_PORT=str(free_port()))
+        run = subprocess.run(
+            [sys.executable, "-m", "flows.ui"],
+            cwd=project,
+            env=env,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    assert run.returncode == 2
+    assert f"MLflow: port {port} is in use" in run.stderr
+    assert f"make ui MLFLOW_PORT={port + 10}" in run.stderr
+
+
+@pytest.fixture(scope="module")
+def ui(project: Path) -> Iterator[tuple[str, str, subprocess.Popen[bytes]]]:
+    prefect, mlflow = free_port(), free_port()
+    log = project / "ui.log"
+    with open(log, "wb") as out:
+        process = subprocess.Popen(
+            [sys.executable, "-u", "-m", "flows.ui"],
+            cwd=project,
+            env=environment(PREFECT_PORT=str(prefect), MLFLOW_PORT=str(mlflow)),
+            stdout=out,
+            stderr=subprocess.STDOUT,
+        )
+    deadline = time.monotonic() + 180
+    while "pipeline/smoke" not in log.read_text():
+        assert process.poll() is None, log.read_text()
+        assert time.monotonic() < deadline, log.read_text()
+        time.sleep(0.5)
+    yield f"http://127.0.0.1:{prefect}/api", f"http://127.0.0.1:{mlflow}", process
+    process.kill()
+
+
+def test_both_answer_and_the_form_knows_the_params(ui: tuple[str, str, subprocess.Popen[bytes]]) -> None:
+    prefect, mlflow, _ = ui
+    assert httpx.get(f"{mlflow}/health").is_success
+    deployment = httpx.get(f"{prefect}/deployments/name/pipeline/smoke").raise_for_status().json()
+    schema = deployment["parameter_openapi_schema"]
+    grpo = schema["definitions"]["GrpoParams"]["properties"]
+    assert grpo["packing"]["enum"] == ["auto", "tree", "chain", "none"]
+    assert grpo["rollouts_per_query"]["minimum"] == 2
+    assert "the group that advantages compare" in grpo["rollouts_per_query"]["description"]
+    assert deployment["parameters"]["params"]["model"]["name"] == "tiny-random"
+
+
+@pytest.mark.parametrize(
+    "parameters", [{"start": "bogus"}, {"params": {"grpo": {"steps": 0}}}, {"params": {"grpo": {"stepz": 3}}}]
+)
+def test_a_bad_value_is_refused_before_a_run_exists(
+    ui: tuple[str, str, subprocess.Popen[bytes]], parameters: dict[str, object]
+) -> None:
+    prefect, _, _ = ui
+    deployment = httpx.get(f"{prefect}/deployments/name/pipeline/current").raise_for_status().json()
+    reply = httpx.post(f"{prefect}/deployments/{deployment['id']}/create_flow_run", json={"parameters": parameters})
+    assert reply.status_code in (409, 422), reply.text
+    assert httpx.post(f"{prefect}/flow_runs/count", json={}).json() == 0
+
+
+def test_all_ends_together(ui: tuple[str, str, subprocess.Popen[bytes]], project: Path) -> None:
+    _, _, process = ui
+    process.send_signal(signal.SIGTERM)
+    process.wait(60)
+    deadline = time.monotonic() + 20
+    while (left := inside(project)) and time.monotonic() < deadline:
+        time.sleep(0.3)
+    assert left == []
+    assert not (project / ".prefect" / "ui-address").exists()
