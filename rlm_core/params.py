@@ -235,7 +235,7 @@ class SftParams(Section):
 
 
 class GrpoParams(Section):
-    steps: int = Field(20, ge=1)
+    steps: int = Field(16, ge=1)
     """Optimizer steps; one batch of rollouts each."""
     queries_per_step: int = Field(8, ge=1)
     """Groups a step."""
