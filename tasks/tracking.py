@@ -61,6 +61,29 @@ class Tracker:
         else:
             self.client.log_artifact(self.run_id, str(path))
 
+    def log_model(self, folder: Path, name: str, metrics: Mapping[str, float]) -> str:
+        """A Hugging Face folder as a logged model of this run, with the metrics it earned; returns the model's id."""
+        from mlflow.entities import LoggedModelOutput, Metric
+        from mlflow.utils.time import get_current_time_millis
+
+        model = self.client.create_logged_model(
+            self.experiment_id,
+            name=name,
+            source_run_id=self.run_id,
+            model_type="causal-lm",
+            tags={"folder": str(folder)},
+        )
+        self.client.log_model_artifacts(model.model_id, str(folder))
+        self.client.finalize_logged_model(model.model_id, "READY")
+        self.client.log_outputs(self.run_id, [LoggedModelOutput(model.model_id, step=0)])
+        now = get_current_time_millis()
+        rows = [
+            Metric(key, float(value), now, 0, model_id=model.model_id, run_id=self.run_id)
+            for key, value in metrics.items()
+        ]
+        self.client.log_batch(self.run_id, metrics=rows, synchronous=True)
+        return str(model.model_id)
+
 
 def get_client(params: Params) -> tuple[MlflowClient, str]:
     """A client on the tracking store, and the id of the experiment (made if absent)."""

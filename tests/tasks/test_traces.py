@@ -76,3 +76,18 @@ def test_a_failing_stage_marks_its_run_failed(params: Params, tmp_path: Path, mo
     assert run.data.metrics == {"loss": 0.5}
     assert run.data.tags["dvc_stage"] == "teach"
     assert run.data.params["grpo.lr"] == "5e-05"
+
+
+def test_a_model_is_logged_with_its_metrics(params: Params, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "models" / "sft"
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text("{}")
+    with tracking.stage_run("sft", params) as tracker:
+        model_id = tracker.log_model(folder, "sft", {"val_loss": 0.25})
+    model = tracker.client.get_logged_model(model_id)
+    assert (model.name, model.source_run_id, str(model.status)) == ("sft", tracker.run_id, "READY")
+    assert {m.key: m.value for m in model.metrics or []} == {"val_loss": 0.25}
+    run = tracker.client.get_run(tracker.run_id)
+    assert [m.model_id for m in run.outputs.model_outputs] == [model_id]
+    assert [f.path for f in tracker.client.list_logged_model_artifacts(model_id)] == ["config.json"]
