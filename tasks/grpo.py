@@ -132,7 +132,9 @@ def _report(stage: Stage, state: Any, chosen: str) -> None:
     }
     write_json(REPORT, record)
     stage.log_artifact(REPORT)
-    stage.log_metrics({f"final_{k}": last[k] for k in ("reward_mean", "evidence_f1", "answered_share") if k in last})
+    figures = {f"final_{k}": last[k] for k in ("reward_mean", "evidence_f1", "answered_share") if k in last}
+    stage.log_metrics(figures)
+    stage.tracker.log_model(OUT, "grpo", figures)
     if "reward_mean" in first and "reward_mean" in last:
         log.info("grpo: reward %.3f -> %.3f; %s weights published", first["reward_mean"], last["reward_mean"], chosen)
 

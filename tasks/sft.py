@@ -198,6 +198,7 @@ def _report(stage: Stage, history: list[dict[str, Any]], rows: int, tokens: int,
     if validation:
         figures |= {"val_loss_before": validation[0]["eval_loss"], "val_loss": validation[-1]["eval_loss"]}
     stage.log_metrics(figures)
+    stage.tracker.log_model(OUT, "sft", figures)
 
 
 if __name__ == "__main__":
