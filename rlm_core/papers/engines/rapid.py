@@ -3,7 +3,9 @@
 Measured on four pages of real papers at 150 dpi, one thread, processor seconds a page and character errors against
 the text layer: detection on the full image 3.9 s, 0.8 %; detection at 960 pixels 2.7 s, 0.7 %; besides with the page
 squeezed to 85 % of its width 2.3 s, 0.7 %; squeezed to 70 % 1.9 s, 1.3 %; to 60 % 1.7 s, 4.7 %. Recognition is 9 tenths
-of the time and grows with a line's width over its height: that is what squeezing cuts.
+of the time and grows with a line's width over its height: that is what squeezing cuts. On the sample library, whose
+print is smaller, detection at 1152 pixels costs 0.2 s more than at 960 and finds 99.9 % of the words instead of 99.1 %:
+that is what is used.
 """
 
 from __future__ import annotations
