@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rlm_core.distill.merging import TrainingRow, training_rows
+from rlm_core.distill.merging import IGNORED, TrainingRow, training_rows
 from rlm_core.files import write_json
 from rlm_core.policies import ModelError, load_tokenizer, materialise_model
 from rlm_core.progress import Progress
@@ -26,7 +26,8 @@ OUT = Path("models/sft")
 REPORT = Path("reports/sft.json")
 DONE = "complete"
 """Marks a checkpoint that is whole: it is written last."""
-MAX_VAL_ROWS = 64
+MAX_VAL_ROWS = 24
+"""Validation rows, the first ones: an evaluation costs a forward pass over each."""
 
 
 def run(stage: Stage) -> None:
@@ -43,7 +44,7 @@ def run(stage: Stage) -> None:
     key = [model_key(base), file_keys(train_file, val_file), train_params(stage, "sft", "model")]
     folder = resumable_folder(stage, *key)
     tokens = sum(len(row["input_ids"]) for row in train)
-    learned = sum(label != -100 for row in train for label in row["labels"])
+    learned = sum(label != IGNORED for row in train for label in row["labels"])
     log.info(
         "sft: %d rows, %d tokens an epoch, %d of them learned; %d validation rows",
         len(train),
@@ -70,7 +71,7 @@ def make_trainer(
     import torch
     from datasets import Dataset
     from transformers import AutoModelForCausalLM
-    from trl import SFTConfig, SFTTrainer
+    from trl import SFTConfig
 
     from rlm_core.optim import MasterAdamW
 
@@ -117,7 +118,7 @@ def make_trainer(
     if on_gpu:
         model = model.to("cuda")
     optimizer = MasterAdamW(model.parameters(), lr=params.lr)
-    trainer = SFTTrainer(
+    trainer = _trainer_class()(
         model=model,
         args=config,
         train_dataset=Dataset.from_list([dict(row) for row in train]),
@@ -130,6 +131,40 @@ def make_trainer(
 
     trainer.remove_callback(PrinterCallback)
     return trainer
+
+
+def _trainer_class() -> Any:
+    from torch.nn.functional import cross_entropy
+    from trl import SFTTrainer
+
+    class CompletionTrainer(SFTTrainer):
+        """`SFTTrainer` that projects only learned positions to the vocabulary.
+
+        TRL's own loss (1.16) is the same number, but off the GPU it scores every position, prompts included, and their
+        entropies: most of the time of a small model on a CPU.
+        """
+
+        def compute_loss(
+            self, model: Any, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
+        ) -> Any:
+            target = inputs["labels"][:, 1:]
+            learned = target != IGNORED
+            columns = learned.any(dim=0).nonzero()[:, 0]
+            outputs = model(
+                input_ids=inputs["input_ids"],
+                attention_mask=inputs["attention_mask"],
+                use_cache=False,
+                logits_to_keep=columns,
+            )
+            chosen = learned[:, columns]
+            total = cross_entropy(outputs.logits[chosen].float(), target[:, columns][chosen], reduction="sum")
+            count = learned.sum() if num_items_in_batch is None else num_items_in_batch
+            if self.args.average_tokens_across_devices and num_items_in_batch is not None:
+                total = total * self.accelerator.num_processes
+            loss = total / count
+            return (loss, outputs) if return_outputs else loss
+
+    return CompletionTrainer
 
 
 def _make_callback(stage: Stage, optimizer: Any, steps: int) -> Any:

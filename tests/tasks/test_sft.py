@@ -61,6 +61,8 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_the_loss_is_on_completions_only(workspace: Path, base: Path):
+    from trl import SFTTrainer
+
     params = validate_params(params_of(base))
     train = sft._rows(workspace / "data/sft/train.parquet", merge=True)
     assert len(train) == 20  # 40 turns, two to a row
@@ -69,6 +71,8 @@ def test_the_loss_is_on_completions_only(workspace: Path, base: Path):
         batch = next(iter(trainer.get_train_dataloader()))
         model = trainer.model
         loss = trainer.compute_loss(model, dict(batch)).item()
+        theirs = SFTTrainer.compute_loss(trainer, model, dict(batch)).item()
+    assert loss == pytest.approx(theirs, rel=1e-2)
     for ids, labels in zip(batch["input_ids"].tolist(), batch["labels"].tolist(), strict=True):
         assert [i for i, label in enumerate(labels) if label != -100] == [12, 13, 14, 21, 22, 23]
         assert [label for label in labels if label != -100] == [7, 7, 2, 7, 7, 2]
