@@ -219,7 +219,7 @@ class SftParams(Section):
     """Passes over the kept samples."""
     batch_size: int = Field(16, ge=1)
     """Rows an optimizer step."""
-    micro_batch_size: int = Field(4, ge=1)
+    micro_batch_size: int = Field(2, ge=1)
     """Rows a forward pass; changes memory and speed, not the gradient."""
     merge_turns: bool = True
     """Turns of a rollout whose prompts extend each other become one row with every completion in the loss: the same
@@ -267,7 +267,7 @@ class GrpoParams(Section):
     """`inherit`: children get the tree's advantage, their loss divided by their number; the others are ablations."""
     packing: Literal["auto", "tree", "chain", "none"] = "auto"
     """How turns that share a prefix are computed; changes speed, not the gradient."""
-    max_tokens_per_pass: int = Field(4096, ge=256)
+    max_tokens_per_pass: int = Field(2048, ge=256)
     """Tokens of one forward pass: bounds memory."""
     length_cut: Literal["keep", "mask"] = "keep"
     """Turns cut at `max_tokens_per_turn`: trained like others, or left out."""
