@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rlm_core.evaluation.benchmarks.item import count_tokens
-from rlm_core.policies.base import Action, Message, Policy, PolicyError, PromptTooLong, Sampling
+from rlm_core.policies.base import Action, Message, Policy, PolicyError, PromptTooLong, Sampling, policy_name
 from rlm_core.records import Context, ErrorClass, Query, Rollout, Status, Turn, Usage
 from rlm_core.rollouts import RolloutConfig, derive_seed
 
@@ -43,7 +43,7 @@ async def answer(query: Query, sample: int, policy: Policy, config: RolloutConfi
     sampling = Sampling(
         config.temperature, config.top_p, reserved, derive_seed(config.seed, "full_context", query.id, sample)
     )
-    base = Rollout(id=f"{query.id}.{sample}", query_id=query.id, question=query.question, policy=policy.name)
+    base = Rollout(id=f"{query.id}.{sample}", query_id=query.id, question=query.question, policy=policy_name(policy))
     room = max_model_len - reserved - count_tokens(SYSTEM + query.question) - 64
     for _ in range(ATTEMPTS):
         context, share = fit(query.context, max(room, 16))

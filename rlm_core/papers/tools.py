@@ -48,6 +48,8 @@ class Tools:
     def search(self, keyword: str, paper: str | None = None, window: int = 300) -> list[Passage]:
         """Return up to 8 passages of about `window` characters with `keyword`, best first; else the closest ones."""
         _check_phrase("search", keyword)
+        if isinstance(window, bool) or not isinstance(window, int | float):
+            raise TypeError(f"search takes window as a number of characters, got {type(window).__name__}")
         indexes = self._select(paper)
         found = find_phrase(keyword, indexes, max(window, 300), self._alike)
         note = "" if found.how == "literal" else f"no exact match for {keyword!r}; closest passages:"

@@ -62,6 +62,11 @@ class Policy(Protocol):
         ...
 
 
+def policy_name(policy: object) -> str:
+    """The policy's name for records and messages; its class's where it has none (all that a rollout needs is `act`)."""
+    return str(getattr(policy, "name", None) or type(policy).__name__)
+
+
 def as_messages(messages: Sequence[Message | Mapping[str, Any]]) -> list[Message]:
     """Accept `{"role", "content"}` mappings beside `Message`."""
     return [m if isinstance(m, Message) else Message(m["role"], m["content"]) for m in messages]

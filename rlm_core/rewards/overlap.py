@@ -68,6 +68,8 @@ class Side:
     """[P] letters of each passage."""
     counted: NDArray[np.bool_]
     """[N] letters that count: not between passages, and not a repetition."""
+    texts: dict[str, None]
+    """The letters of each passage, in the order of their numbers; all different."""
 
     @property
     def size(self) -> int:
@@ -88,7 +90,7 @@ class Side:
         joined = np.concatenate(codes) if codes else empty
         passage = np.concatenate(numbers) if numbers else empty
         lengths = np.array([len(letters) for letters, _ in streams], dtype=np.int64)
-        return cls(joined, passage, lengths, (passage >= 0) & ~_repeated(joined))
+        return cls(joined, passage, lengths, (passage >= 0) & ~_repeated(joined), dict.fromkeys(t for t, _ in streams))
 
 
 def _repeated(codes: Ints) -> NDArray[np.bool_]:
@@ -101,10 +103,14 @@ def _repeated(codes: Ints) -> NDArray[np.bool_]:
     return _cover(again, np.full(len(again), REPEAT), len(codes), bridge=NOISE)
 
 
-def _cover(starts: Ints, lengths: Ints, size: int, *, bridge: int = 0) -> NDArray[np.bool_]:
-    """[size] letters in any of the intervals, or between two intervals at most `bridge` apart."""
+def _cover(
+    starts: Ints, lengths: Ints, size: int, *, bridge: int = 0, group: Ints | None = None
+) -> NDArray[np.bool_]:
+    """[size] letters in any of the intervals, or between two intervals of one group at most `bridge` apart."""
     if len(starts) == 0:
         return np.zeros(size, dtype=bool)
+    stride = size + bridge + 1  # groups are laid out one after the other, too far apart to be bridged
+    starts = starts if group is None else starts + group * stride
     order = np.argsort(starts, kind="stable")
     starts, ends = starts[order], (starts + lengths)[order]
     reached = np.maximum.accumulate(ends)
@@ -113,6 +119,8 @@ def _cover(starts: Ints, lengths: Ints, size: int, *, bridge: int = 0) -> NDArra
         close = np.flatnonzero((gap > 0) & (gap <= bridge))
         starts = np.concatenate((starts, reached[close]))
         ends = np.concatenate((ends, starts[close + 1]))
+    ends = ends - starts // stride * stride
+    starts = starts % stride
     edges: Ints = np.zeros(size + 1, dtype=np.int64)
     np.add.at(edges, starts, 1)
     np.add.at(edges, ends, -1)
@@ -130,10 +138,12 @@ def _matched(answer: Side, evidence: Side) -> tuple[NDArray[np.bool_], NDArray[n
     long = np.maximum(answer.lengths[mine], evidence.lengths[theirs])
     sure = letters >= np.minimum(PROOF, np.maximum(MOST * short, TENTH * long))
     in_answer, in_evidence = _exact_short(answer, evidence)
-    for number in np.flatnonzero(sure).tolist():
-        part = runs[cluster == number]
-        in_answer |= _cover(part[:, 0], part[:, 2], len(answer.codes), bridge=NOISE)
-        in_evidence |= _cover(part[:, 1], part[:, 2], len(evidence.codes), bridge=NOISE)
+    for texts, side, mask in ((evidence.texts, answer, in_answer), (answer.texts, evidence, in_evidence)):
+        equal = [number for number, text in enumerate(side.texts) if text in texts]
+        mask |= np.isin(side.passage, equal)
+    part, group = runs[sure[cluster]], cluster[sure[cluster]]
+    in_answer |= _cover(part[:, 0], part[:, 2], len(answer.codes), bridge=NOISE, group=group)
+    in_evidence |= _cover(part[:, 1], part[:, 2], len(evidence.codes), bridge=NOISE, group=group)
     rest = runs[~sure[cluster]] if len(runs) else runs
     while len(rest):
         beside = _touches(rest[:, 0], rest[:, 2], in_answer) | _touches(rest[:, 1], rest[:, 2], in_evidence)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 
-from rlm_core.policies.base import Action, Policy, PolicyError, PromptTooLong
+from rlm_core.policies.base import Action, Policy, PolicyError, PromptTooLong, policy_name
 from rlm_core.prompts import Allowance, Task, build_messages, cue, last_cue, opening
 from rlm_core.prompts import feedback as say
 from rlm_core.protocol import parse_turn
@@ -59,7 +59,7 @@ async def run_rollout(
     root = Node(id=f"{query.id}.{sample}", task=task, budget=budget, query_id=query.id, opening=messages)
     await run_node(tree, root)
     provenance = {"sample": sample, "config": config.shape}
-    return root.freeze(cue_kept=config.cue_kept, policy=policy.name, provenance=provenance)
+    return root.freeze(cue_kept=config.cue_kept, policy=policy_name(policy), provenance=provenance)
 
 
 async def run_node(tree: Tree, node: Node) -> None:

@@ -11,7 +11,7 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
-from rlm_core.policies.base import Action, Message, Policy, PolicyError, Sampling
+from rlm_core.policies.base import Action, Message, Policy, PolicyError, Sampling, policy_name
 from rlm_core.rollouts.config import RolloutConfig
 from rlm_core.rollouts.events import Event, EventKind, Observer
 from rlm_core.rollouts.node import Node
@@ -49,8 +49,11 @@ class Tree:
             except PolicyError:
                 raise
             except Exception as error:
-                log.exception("policy %s raised instead of acting", policy.name)
+                log.exception("policy %s raised instead of acting", policy_name(policy))
                 raise PolicyError(f"{type(error).__name__}: {error}") from error
+            if not isinstance(action, Action) or not isinstance(action.text, str):
+                got = type(action.text if isinstance(action, Action) else action).__name__
+                raise PolicyError(f"policy {policy_name(policy)} must return an Action with a text, got {got}")
             return action, time.monotonic() - start
 
     def emit(self, kind: EventKind, node: Node, *, turn: int = 0, text: str = "", data: Any = None) -> None:

@@ -57,7 +57,7 @@ class TextIndex:
         if len(gold) < SHORT:
             found = self._exact(gold)
         else:
-            found = self._chains(gold, min_score)
+            found = self._chains(gold, min_score) or self._exact(gold)  # text that repeats itself seeds no chain
         spans = [self._span(blocks, gold, gold_text) for blocks in found]
         return sorted((s for s in spans if s.score >= min_score), key=lambda s: (-s.score, s.start))
 

@@ -91,12 +91,14 @@ class GramIndex:
     def common_runs(self, codes: Ints, *, max_places: int) -> Ints:
         """[M, 3] maximal common runs (start in `codes`, start in the indexed stream, length), by the latter's start.
 
-        Runs of letters found at more than `max_places` places start nothing: they tell nothing about the place.
+        Runs of letters found at more than `max_places` places start nothing: they tell nothing about the place. Nor do
+        those with more than 20 x `max_places` pairs of places, which bounds the work on text that repeats itself.
         """
         wanted = gram_hashes(codes, self.size)
+        _, gram, count = np.unique(wanted, return_inverse=True, return_counts=True)
         low = np.searchsorted(self._sorted, wanted, side="left")
         places = np.searchsorted(self._sorted, wanted, side="right") - low
-        places[places > max_places] = 0
+        places[(places > max_places) | (places * count[gram] > 20 * max_places)] = 0
         total = int(places.sum())
         if total == 0:
             return np.empty((0, 3), dtype=np.int64)

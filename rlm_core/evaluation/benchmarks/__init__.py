@@ -34,6 +34,6 @@ def load_benchmark(name: str, path: Path | str | None = None, size: int = 32_768
     """
     if name not in BENCHMARKS:
         raise ValueError(f"unknown benchmark {name!r}; known: {', '.join(sorted(BENCHMARKS))}")
-    if size < 1:
-        raise ValueError(f"benchmark {name}: size is a number of tokens, at least 1, got {size}")
+    if not isinstance(size, int) or size < 1:
+        raise ValueError(f"benchmark {name}: size is a whole number of tokens, at least 1, got {size!r}")
     return BENCHMARKS[name](Path(path) if path is not None else None, size, seed)

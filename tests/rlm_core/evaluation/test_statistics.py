@@ -161,3 +161,11 @@ def test_pass_at_k_is_the_mean_over_all_draws():
 def test_pass_at_k_refuses_what_it_cannot_estimate(n, c, k):
     with pytest.raises(ValueError, match=f"pass@{k}"):
         pass_at_k(n, c, k)
+
+
+def test_a_small_spread_of_large_values_keeps_its_interval():
+    values = [1e6, 1e6 + 1, 1e6 + 2, 1e6 + 3]
+    low, high = bootstrap_ci(values)
+    shifted = bootstrap_ci([v - 1e6 for v in values])
+    assert (low - 1e6, high - 1e6) == pytest.approx(shifted, abs=1e-6)
+    assert high - low > 1

@@ -151,3 +151,20 @@ def test_it_is_fast_enough_for_every_rollout():
     for _ in range(20):
         evidence_f1(predicted, gold)
     assert (time.process_time() - start) / 20 < 0.01
+
+
+@pytest.mark.parametrize("answer", ["x" * 300_000, "the cat " * 40_000, " ".join(f"row{i} of ten" for i in range(3000))])
+def test_text_that_repeats_itself_costs_little_and_equals_itself(answer):
+    start = time.perf_counter()
+    assert evidence_f1([answer], [answer]) == PRF(1.0, 1.0, 1.0)
+    for gold in ([answer[:400]], [A, answer[5:200]]):
+        result = evidence_f1([answer], gold)
+        assert 0 <= result.precision <= 1 and 0 <= result.recall <= 1
+    assert time.perf_counter() - start < 20
+
+
+def test_gaps_are_bridged_inside_a_match_only():
+    # The two passages stand 3 letters apart in the answer, but far apart in the evidence: those letters are padding.
+    result = evidence_f1([f"{A} zzz {B}"], [A, B])
+    assert result.precision == pytest.approx((letters(A) + letters(B)) / (letters(A) + letters(B) + 3))
+    assert result.recall == 1.0

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rlm_core.policies.base import PolicyError, PromptTooLong
+from rlm_core.policies.base import Action, PolicyError, PromptTooLong
 from rlm_core.prompts import feedback as say
 from rlm_core.records import ErrorClass, Query, Status
 from rlm_core.rollouts import Event, Rollout, RolloutConfig, derive_seed, failures, messages_at, run_rollout
@@ -263,3 +263,26 @@ async def test_an_observer_sees_the_tree_grow(make_script: MakeScript, query: Qu
         ("observation", "q.0"),
         ("node_end", "q.0"),
     ]
+
+
+async def test_all_that_a_policy_needs_is_act() -> None:
+    class Answers:
+        async def act(self, messages: Any, sampling: Any) -> Action:
+            return Action(text=turn("FINAL(7)"))
+
+    rollout = await run_rollout("where?", Answers(), CONFIG)  # type: ignore[arg-type]
+    assert (rollout.answer, rollout.policy) == (7, "Answers")
+    assert Rollout.from_dict(rollout.to_dict()) == rollout
+
+
+@pytest.mark.parametrize("returned", [None, "FINAL(1)", 7, Action(text=None)])  # type: ignore[arg-type]
+async def test_a_policy_that_returns_no_action_fails_the_tree(returned: Any) -> None:
+    class Odd:
+        name = "odd"
+
+        async def act(self, messages: Any, sampling: Any) -> Any:
+            return returned
+
+    rollout = await run_rollout("where?", Odd(), CONFIG)
+    assert (rollout.status, rollout.answer, rollout.turns) == (Status.FAILED, None, ())
+    assert "policy odd must return an Action" in rollout.failure

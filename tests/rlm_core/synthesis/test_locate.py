@@ -248,3 +248,9 @@ def test_a_hundred_pages_take_a_fifth_of_a_second():
         seconds.append(time.process_time() - start)
     assert text[span.start : span.end].strip() == gold.strip()
     assert min(seconds) < 0.2
+
+
+def test_a_passage_that_repeats_itself_is_found():
+    rows = "0 1 " * 400  # every run of letters lies at hundreds of places
+    spans = locate(rows, f"Table 3. {rows}End of the table.")
+    assert (spans[0].start, spans[0].score) == (9, 1.0)
