@@ -103,9 +103,7 @@ def _repeated(codes: Ints) -> NDArray[np.bool_]:
     return _cover(again, np.full(len(again), REPEAT), len(codes), bridge=NOISE)
 
 
-def _cover(
-    starts: Ints, lengths: Ints, size: int, *, bridge: int = 0, group: Ints | None = None
-) -> NDArray[np.bool_]:
+def _cover(starts: Ints, lengths: Ints, size: int, *, bridge: int = 0, group: Ints | None = None) -> NDArray[np.bool_]:
     """[size] letters in any of the intervals, or between two intervals of one group at most `bridge` apart."""
     if len(starts) == 0:
         return np.zeros(size, dtype=bool)

@@ -153,7 +153,9 @@ def test_it_is_fast_enough_for_every_rollout():
     assert (time.process_time() - start) / 20 < 0.01
 
 
-@pytest.mark.parametrize("answer", ["x" * 300_000, "the cat " * 40_000, " ".join(f"row{i} of ten" for i in range(3000))])
+@pytest.mark.parametrize(
+    "answer", ["x" * 300_000, "the cat " * 40_000, " ".join(f"row{i} of ten" for i in range(3000))]
+)
 def test_text_that_repeats_itself_costs_little_and_equals_itself(answer):
     start = time.perf_counter()
     assert evidence_f1([answer], [answer]) == PRF(1.0, 1.0, 1.0)
