@@ -119,7 +119,7 @@ def own_slot(parent: Path) -> Iterator[Path]:
     """A folder `parent/slot-N` for this process alone, empty; N is the smallest that no living process holds.
 
     Held by a lock that the kernel frees when the process dies, so what a killed one left is reused. Names repeat on
-    purpose: vLLM finds compiled code again by the path of the model.
+    purpose: vLLM's caches of compiled code know a model by its path.
     """
     parent.mkdir(parents=True, exist_ok=True)
     number = 0
