@@ -143,7 +143,7 @@ def test_weights_by_hand() -> None:
     advantages = group_advantages([1.0, 0.0, None])
     assert advantages == [0.5, -0.5, None]
     samples = turn_samples(trees, advantages)
-    # 2 trees with an advantage; a: 2 turns; 2 children of 1/2 each, the second with 4 turns; the grandchild has its parent's 1/2
+    # 2 trees with an advantage; a has 2 turns, and 2 children of 1/2 each
     expected = [("a", 1 / 4)] * 2 + [("a0", 1 / 4), ("a00", 1 / 4)] + [("a1", 1 / 16)] * 4 + [("b", 1 / 2)]
     assert [(s.node_id, s.weight) for s in samples] == [(name, approx(weight)) for name, weight in expected]
     assert [s.advantage for s in samples] == [0.5] * 8 + [-0.5]

@@ -39,7 +39,7 @@ def bootstrap_ci(
     sums_K, counts_K = _cluster_sums(scored, units)
     mean = float(scored.sum() / len(scored))
     means_K = sums_K / counts_K
-    if len(scored) == 1 or np.ptp(scored) == 0 or (len(means_K) > 1 and np.allclose(means_K, means_K[0], rtol=1e-13, atol=1e-15)):
+    if len(scored) == 1 or np.ptp(scored) == 0 or (len(means_K) > 1 and np.allclose(means_K, means_K[0], 1e-13, 1e-15)):
         return mean, mean
     if len(means_K) == 1:
         raise ValueError(

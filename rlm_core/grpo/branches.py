@@ -34,6 +34,8 @@ class Branches:
     lengths: list[int]
     ancestors: list[tuple[int, ...]]
     """For each segment, the segments above it, root first."""
+    calls: int = 0
+    """Layers that have attended by them so far: none after a pass means that the model took another attention."""
     _masks: dict[tuple[int, int | None], Tensor | None] = field(default_factory=dict)
 
     def mask(self, segment: int, window: int | None, device: torch.device) -> Tensor | None:
@@ -85,6 +87,7 @@ def branch_attention(
     """The attention function of a layer. `query` [1, H, N, D], `key` and `value` with their own number of heads."""
     if branches is None:
         raise RuntimeError(f"{type(module).__name__} was not given its branches; load the model with 'eager' attention")
+    branches.calls += 1
     queries, keys, values = (x.split(branches.lengths, dim=2) for x in (query, key, value))
     shares_keys = query.shape[1] != key.shape[1]
     outputs = []

@@ -70,7 +70,7 @@ def _no_tree_because(model: Any) -> str | None:
 
 
 def token_logprobs(model: Any, work: Pass, *, temperature: float = 1.0) -> Tensor:
-    """log p of each completion token of `work`, as sampled at `temperature`. Shape [T], float32."""
+    """log p of each completion token of `work`, as sampled at `temperature`. Shape [T], float32 (float64 if the model is)."""
     device = next(model.parameters()).device
     inputs, offset_B = _inputs(model, work, device)
     row_U = torch.from_numpy(work.place_row_U).to(device)
@@ -81,10 +81,20 @@ def token_logprobs(model: Any, work: Pass, *, temperature: float = 1.0) -> Tenso
             logits = model(**inputs, use_cache=False, logits_to_keep=keep).logits
         else:
             logits = model(**inputs, use_cache=False).logits[:, keep]
-    logits_UV = logits[row_U, kept_U].float() / temperature
+    if "branches" in inputs and inputs["branches"].calls == 0:
+        raise RuntimeError(
+            f"{type(model).__name__} did not attend by the branches of the tree, so its numbers would be wrong: its forward "
+            "is not its own (a copy of a wrapped model?); load the model anew, or use packing 'chain'"
+        )
+    logits_UV = _precise(logits[row_U, kept_U]) / temperature
     token_U = torch.from_numpy(work.place_token_U).to(device)
     logp_U = logits_UV.gather(1, token_U[:, None])[:, 0] - logits_UV.logsumexp(-1)
     return logp_U[torch.from_numpy(work.place_T).to(device)]
+
+
+def _precise(logits: Tensor) -> Tensor:
+    """Half precisions are raised to float32; float64 is kept, for gradients that are checked to many digits."""
+    return logits if logits.dtype == torch.float64 else logits.float()
 
 
 def _inputs(model: Any, work: Pass, device: torch.device) -> tuple[dict[str, Any], Tensor]:

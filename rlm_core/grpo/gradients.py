@@ -68,18 +68,18 @@ def _losses(
         _check(sample)
     for work in plan_passes(active, choose_packing(model, packing), config.max_tokens_per_pass):
         terms = _terms(model, work, config, reference)
-        weight_T = work.per_token([s.weight / len(s.completion_ids) for s in work.samples], terms.loss_T.device)
+        weight_T = work.per_token([s.weight / len(s.completion_ids) for s in work.samples], terms.loss_T)
         yield work, terms, (weight_T * terms.loss_T).sum()
 
 
 def _terms(model: Any, work: Pass, config: GrpoParams, reference: Any) -> TokenTerms:
     logp_T = token_logprobs(model, work, temperature=config.temperature)
-    old_T = torch.tensor([p for s in work.samples for p in s.logprobs], dtype=torch.float32, device=logp_T.device)
+    old_T = torch.tensor([p for s in work.samples for p in s.logprobs], dtype=logp_T.dtype, device=logp_T.device)
     ref_T = _reference_logprobs(model, work, config, reference) if config.beta > 0 else None
     return token_terms(
         logp_T,
         old_T,
-        work.per_token([s.advantage for s in work.samples], logp_T.device),
+        work.per_token([s.advantage for s in work.samples], logp_T),
         clip_low=config.clip_low,
         clip_high=config.clip_high,
         ref_T=ref_T,

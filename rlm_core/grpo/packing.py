@@ -51,9 +51,9 @@ class Pass:
         """Tokens computed, without padding."""
         return sum(len(row) for row in self.rows)
 
-    def per_token(self, values: Sequence[float], device: torch.device) -> torch.Tensor:
-        """One value a sample -> one a completion token: float32 of shape [T]."""
-        return torch.tensor(values, dtype=torch.float32)[torch.from_numpy(self.sample_T)].to(device)
+    def per_token(self, values: Sequence[float], like: torch.Tensor) -> torch.Tensor:
+        """One value a sample -> one a completion token: shape [T], on the device and of the type of `like`."""
+        return torch.tensor(values, dtype=like.dtype)[torch.from_numpy(self.sample_T)].to(like.device)
 
 
 def sequence_of(sample: TurnSample) -> np.ndarray:

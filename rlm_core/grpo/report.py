@@ -58,7 +58,7 @@ class Tally:
         ratio_T = terms.ratio_T
         old_T = torch.tensor([p for s in work.samples for p in s.logprobs], device=ratio_T.device)
         gap_T = ratio_T.log()
-        gain_T = work.per_token([s.advantage for s in work.samples], ratio_T.device)
+        gain_T = work.per_token([s.advantage for s in work.samples], ratio_T)
         outside_T = (ratio_T < RATIO_BAND[0]) | (ratio_T > RATIO_BAND[1])
         low_T = (ratio_T < 1 - self.config.clip_low) & (gain_T < 0)
         high_T = (ratio_T > 1 + self.config.clip_high) & (gain_T > 0)

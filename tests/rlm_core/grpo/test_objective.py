@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import copy
+import functools
 import math
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
+from types import MethodType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -208,6 +209,7 @@ def make_trl(kit: SimpleNamespace, tmp_path_factory: pytest.TempPathFactory) -> 
             report_to=[],
             gradient_checkpointing=False,
             disable_dropout=True,
+            use_bias_correction_kl=False,  # TRL can weight the KL by the ratio; ours is the plain k3
         )
         trainer = GRPOTrainer(
             model=kit.build_model("llama"),
@@ -283,7 +285,9 @@ def test_folded_weights_equal_trl(kit: SimpleNamespace, make_trl: Callable[..., 
 
 def test_kl_equals_trl(kit: SimpleNamespace, make_trl: Callable[..., Any]):
     trainer = make_trl(beta=0.2)
-    reference = copy.deepcopy(trainer.model)
+    reference = kit.build_model(
+        "llama"
+    )  # a copy of the trainer's wrapped model would still call the original's forward
     with torch.no_grad():
         for parameter in reference.parameters():
             parameter.mul_(1.1)
@@ -297,3 +301,26 @@ def test_kl_equals_trl(kit: SimpleNamespace, make_trl: Callable[..., Any]):
         rows,
         lambda packing: policy_loss(trainer.model, samples, config, packing, reference=reference),
     )
+
+
+def test_a_model_that_ignores_the_branches_is_refused(kit: SimpleNamespace):
+    model, original = kit.build_model("llama"), kit.build_model("llama")
+
+    @functools.wraps(type(model).forward)
+    def forward(self: Any, **inputs: Any) -> Any:
+        return original(**inputs)
+
+    model.forward = MethodType(forward, model)
+    with pytest.raises(RuntimeError, match="did not attend by the branches"):
+        policy_loss(model, kit.random_samples(3), packing="tree")
+
+
+def test_a_float64_model_gives_float64_numbers(kit: SimpleNamespace):
+    model = kit.build_model("llama").double()  # its norms still round to float32
+    samples = kit.random_samples(3)
+    losses = {packing: policy_loss(model, samples, packing=packing) for packing in ("none", "chain", "tree")}
+    assert {loss.dtype for loss in losses.values()} == {torch.float64}
+    gradients = {packing: kit.loss_and_gradient(model, loss)[1] for packing, loss in losses.items()}
+    for packing in ("chain", "tree"):
+        assert losses[packing].item() == approx(losses["none"].item(), rel=1e-6)
+        assert kit.relative(gradients[packing], gradients["none"]) < 1e-6
