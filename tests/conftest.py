@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("ci", derandomize=True, deadline=None)
+if os.environ.get("CI"):
+    settings.load_profile("ci")  # the same examples on every machine; a developer's runs look for new ones
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 

@@ -169,7 +169,7 @@ def draw(queries: Sequence[Query], count: int, step: int, seed: int) -> list[Que
 
 
 async def judge_trees(judge: Judge, queries: Sequence[Query], rollouts: Sequence[Rollout]) -> list[Judgement | None]:
-    """A verdict a tree; None where the judge failed, and where the harness failed anywhere in the tree: nobody may judge those."""
+    """A verdict a tree; None where the judge failed, and where the harness failed anywhere in the tree."""
     asked = [i for i, tree in enumerate(rollouts) if not failures(tree)]
     items = [(queries[i].question, rollouts[i].answer, queries[i].gold) for i in asked]
     verdicts: list[Judgement | None] = [None] * len(rollouts)

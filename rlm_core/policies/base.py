@@ -17,6 +17,12 @@ class Message:
     """For an assistant message: its completion ids as sampled. A renderer uses them as they are, so that a later
     prompt extends an earlier one token by token."""
 
+    def __getitem__(self, key: Literal["role", "content"]) -> str:
+        """For policies written against `{"role", "content"}` mappings."""
+        if key not in ("role", "content"):
+            raise KeyError(f"{key!r}; a message has 'role' and 'content'")
+        return str(getattr(self, key))
+
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
