@@ -12,13 +12,12 @@ _UI_RUNNING = ROOT / ".prefect" / "ui-address"
 
 
 def use_local_prefect() -> None:
-    """Keep Prefect's state in the project; use the server of `make ui` while it runs, else one for this process.
+    """Keep Prefect's state in the project; use the server of `make ui` while it runs.
 
     Settings that the user made (PREFECT_HOME, PREFECT_API_URL) win.
     """
     os.environ.setdefault("PREFECT_HOME", str(ROOT / ".prefect"))
     os.environ.setdefault("PREFECT_SERVER_ANALYTICS_ENABLED", "false")
-    os.environ.setdefault("PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS", "120")
     os.environ.setdefault("PREFECT_LOGGING_TO_API_WHEN_MISSING_FLOW", "ignore")
     if "PREFECT_API_URL" not in os.environ and (address := running_ui()):
         os.environ["PREFECT_API_URL"] = address

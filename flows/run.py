@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sys
 from pathlib import Path
 
@@ -15,13 +17,20 @@ def main() -> int:
     except ParamsError as error:
         print(error, file=sys.stderr)
         return 2
-    from flows.dvc import StageFailed
-    from flows.pipeline import pipeline
+    from flows.environment import use_local_prefect
+    from flows.servers import free_port, prefect_server
 
-    try:
-        pipeline()
-    except StageFailed:
-        return 1  # the flow has logged it with the end of the stage's log
+    use_local_prefect()
+    with contextlib.ExitStack() as running:
+        if "PREFECT_API_URL" not in os.environ:
+            running.enter_context(prefect_server(free_port()))
+        from flows.dvc import StageFailed
+        from flows.pipeline import pipeline
+
+        try:
+            pipeline()
+        except StageFailed:
+            return 1  # the flow has logged it with the end of the stage's log
     from rlm_core.evaluation.table import render_table
 
     print()

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import socket
-import subprocess
+import contextlib
 import sys
-import time
-from pathlib import Path
 
 from flows.environment import MLFLOW_PORT, PREFECT_PORT, ROOT, announce_ui, use_local_prefect
+from flows.servers import mlflow_server, port_taken, prefect_server
 from rlm_core.params import ParamsError, load_params
-from rlm_core.processes import spawn_bound, stop_group
 
 PROFILES = ("smoke", "cpu")
 
@@ -33,64 +29,17 @@ def main() -> int:
         print(error, file=sys.stderr)
         return 2
     use_local_prefect()
-    api = f"http://127.0.0.1:{PREFECT_PORT}/api"
-    os.environ["PREFECT_API_URL"] = api
-    logs = ROOT / ".cache" / "ui"
-    logs.mkdir(parents=True, exist_ok=True)
-    servers: list[subprocess.Popen[bytes]] = []
-    try:
-        if store.startswith("sqlite"):
-            mlflow = [sys.executable, "-m", "mlflow", "server", "--backend-store-uri", store]
-            servers.append(start([*mlflow, "--port", str(MLFLOW_PORT), "--workers", "2"], logs / "mlflow.log"))
-        prefect = [sys.executable, "-m", "prefect", "server", "start", "--port", str(PREFECT_PORT)]
-        servers.append(start(prefect, logs / "prefect.log"))
-        wait_for(f"{api}/health", servers[-1], logs / "prefect.log")
-        if store.startswith("sqlite"):
-            wait_for(f"http://127.0.0.1:{MLFLOW_PORT}/health", servers[0], logs / "mlflow.log")
-            store = f"http://127.0.0.1:{MLFLOW_PORT}"
+    with contextlib.ExitStack() as running, contextlib.suppress(KeyboardInterrupt):
+        mlflow = running.enter_context(mlflow_server(store, MLFLOW_PORT)) if store.startswith("sqlite") else store
+        api = running.enter_context(prefect_server(PREFECT_PORT))
+        running.callback(announce_ui, None)
         announce_ui(api)
         print(
-            f"\nMLflow   {store}\nPrefect  http://127.0.0.1:{PREFECT_PORT}  (deployments: pipeline/current and profiles)"
+            f"\nMLflow   {mlflow}\nPrefect  http://127.0.0.1:{PREFECT_PORT}  (deployments: pipeline/current and profiles)"
         )
         print("Ctrl-C stops both; a flow that runs is cancelled.\n", flush=True)
         serve_flows()
-    except KeyboardInterrupt:
-        pass
-    finally:
-        announce_ui(None)
-        for server in servers:
-            stop_group(server)
     return 0
-
-
-def port_taken(port: int) -> bool:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            return True
-    return False
-
-
-def start(command: list[str], log: Path) -> subprocess.Popen[bytes]:
-    with open(log, "wb") as out:
-        return spawn_bound(command, stdout=out, stderr=subprocess.STDOUT, cwd=str(ROOT))
-
-
-def wait_for(url: str, server: subprocess.Popen[bytes], log: Path, seconds: float = 120.0) -> None:
-    """Until `url` answers; raises with the end of the log if the server ends or stays silent."""
-    import httpx
-
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline and server.poll() is None:
-        try:
-            if httpx.get(url, timeout=2.0).is_success:
-                return
-        except httpx.HTTPError:
-            time.sleep(0.3)
-    tail = "\n".join(log.read_text(errors="replace").splitlines()[-20:])
-    raise RuntimeError(f"{url} did not answer within {seconds:.0f} s; the end of {log}:\n{tail}")
 
 
 def serve_flows() -> None:

@@ -30,14 +30,14 @@ def spawn_bound(
     stdout: int | IO[bytes] | None = None,
     stderr: int | IO[bytes] | None = None,
 ) -> subprocess.Popen[bytes]:
-    """Start a command in a process group of its own that dies with this process.
+    """Start a command in a process group of its own; the whole group dies with this process, grandchildren included.
 
-    The death signal is set in the child before it becomes the command (no code runs between fork and exec here,
-    which is not safe in a program with threads). It follows the thread that starts the child: keep that one alive.
+    A small supervisor leads the group: the kernel signals it when its parent ends, and it kills the group. Its exit
+    code is the command's. The signal follows the thread that starts the command: keep that one alive.
     """
-    launcher = [sys.executable, "-m", "rlm_core.processes", *command]
+    supervisor = [sys.executable, "-m", "rlm_core.processes", str(os.getpid()), *command]
     return subprocess.Popen(
-        launcher, env=env, cwd=cwd, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr, start_new_session=True
+        supervisor, env=env, cwd=cwd, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr, start_new_session=True
     )
 
 
@@ -52,6 +52,22 @@ def stop_group(process: subprocess.Popen[bytes], *, grace_seconds: float = 5.0) 
     process.wait()
 
 
+def _supervise(parent: int, command: Sequence[str]) -> int:
+    """Run the command as a child in this process's group; on the parent's death kill the group."""
+
+    def kill_group(*_: object) -> None:
+        os.killpg(os.getpgrp(), signal.SIGKILL)
+
+    signal.signal(signal.SIGUSR1, kill_group)
+    # the group's other members get these too; the supervisor stays to report the command's exit
+    for signum in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(signum, lambda *_: None)
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGUSR1)
+    if os.getppid() != parent:
+        kill_group()
+    code = subprocess.Popen(command).wait()
+    return code if code >= 0 else 128 - code
+
+
 if __name__ == "__main__":
-    die_with_parent()
-    os.execvp(sys.argv[1], sys.argv[1:])
+    sys.exit(_supervise(int(sys.argv[1]), sys.argv[2:]))

@@ -116,12 +116,33 @@ def test_a_bad_value_is_refused_before_a_run_exists(
     assert httpx.post(f"{prefect}/flow_runs/count", json={}).json() == 0
 
 
+def all_gone(project: Path, seconds: float = 20.0) -> bool:
+    deadline = time.monotonic() + seconds
+    while inside(project) and time.monotonic() < deadline:
+        time.sleep(0.3)
+    return inside(project) == []
+
+
 def test_all_ends_together(ui: tuple[str, str, subprocess.Popen[bytes]], project: Path) -> None:
     _, _, process = ui
     process.send_signal(signal.SIGTERM)
     process.wait(60)
-    deadline = time.monotonic() + 20
-    while (left := inside(project)) and time.monotonic() < deadline:
-        time.sleep(0.3)
-    assert left == []
+    assert all_gone(project)
     assert not (project / ".prefect" / "ui-address").exists()
+
+
+@pytest.mark.parametrize("entry", ["flows.ui", "flows.run"])
+def test_kill_9_leaves_no_server_and_no_stage(project: Path, entry: str) -> None:
+    log = project / f"{entry}.log"
+    env = environment(PREFECT_PORT=str(free_port()), MLFLOW_PORT=str(free_port()))
+    with open(log, "wb") as out:
+        process = subprocess.Popen([sys.executable, "-u", "-m", entry], cwd=project, env=env, stdout=out, stderr=out)
+    sign = "pipeline/smoke" if entry == "flows.ui" else "Running stage 'papers'"
+    deadline = time.monotonic() + 180
+    while sign not in log.read_text():
+        assert process.poll() is None, log.read_text()
+        assert time.monotonic() < deadline, log.read_text()
+        time.sleep(0.1)
+    process.kill()
+    process.wait()
+    assert all_gone(project), inside(project)

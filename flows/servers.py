@@ -1,0 +1,85 @@
+"""Servers of this machine that live as long as the process that starts them, also when it is killed with -9."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from flows.environment import ROOT
+from rlm_core.processes import spawn_bound, stop_group
+
+LOGS = ROOT / ".cache" / "servers"
+
+
+def port_taken(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return True
+    return False
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextlib.contextmanager
+def mlflow_server(store: str, port: int) -> Iterator[str]:
+    """The MLflow UI over a SQLite store; yields its address."""
+    command = ["mlflow", "server", "--backend-store-uri", store, "--port", str(port), "--workers", "2"]
+    address = f"http://127.0.0.1:{port}"
+    with _running("mlflow", command, f"{address}/health"):
+        yield address
+
+
+@contextlib.contextmanager
+def prefect_server(port: int) -> Iterator[str]:
+    """A Prefect server; yields its API address, which is also set as PREFECT_API_URL while it runs."""
+    api = f"http://127.0.0.1:{port}/api"
+    command = ["prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port)]
+    before = os.environ.get("PREFECT_API_URL")
+    with _running("prefect", command, f"{api}/health"):
+        os.environ["PREFECT_API_URL"] = api
+        try:
+            yield api
+        finally:
+            os.environ.pop("PREFECT_API_URL", None)
+            if before is not None:
+                os.environ["PREFECT_API_URL"] = before
+
+
+@contextlib.contextmanager
+def _running(name: str, command: list[str], health: str) -> Iterator[None]:
+    LOGS.mkdir(parents=True, exist_ok=True)
+    log = LOGS / f"{name}.log"
+    with open(log, "wb") as out:
+        server = spawn_bound([sys.executable, "-m", *command], stdout=out, stderr=subprocess.STDOUT, cwd=str(ROOT))
+    try:
+        _wait_for(health, server, log)
+        yield
+    finally:
+        stop_group(server)
+
+
+def _wait_for(url: str, server: subprocess.Popen[bytes], log: Path, seconds: float = 120.0) -> None:
+    """Until `url` answers; raises with the end of the log if the server ends or stays silent."""
+    import httpx
+
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline and server.poll() is None:
+        with contextlib.suppress(httpx.HTTPError):
+            if httpx.get(url, timeout=2.0).is_success:
+                return
+        time.sleep(0.3)
+    tail = "\n".join(log.read_text(errors="replace").splitlines()[-20:])
+    raise RuntimeError(f"{url} did not answer within {seconds:.0f} s; the end of {log}:\n{tail}")
