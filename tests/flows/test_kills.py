@@ -5,33 +5,22 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import psutil
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+Look = Callable[[Path], list[str]]
 pytestmark = pytest.mark.proof
 
 ORDER = ["papers", "parse", "ocr", "groups", "queries", "teach", "distill", "sft", "grpo", "evaluate", "report"]
 KILLED = {"parse", "ocr", "teach", "sft", "grpo", "evaluate"}
-
-
-@pytest.fixture(scope="module")
-def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    spec = importlib.util.spec_from_file_location("smoke", ROOT / "scripts" / "smoke.py")
-    assert spec and spec.loader
-    smoke = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(smoke)
-    folder = tmp_path_factory.mktemp("kills") / "project"
-    smoke.copy_tree(folder)
-    return folder
 
 
 def start(project: Path, stage: str, log: Path) -> subprocess.Popen[bytes]:
@@ -54,15 +43,7 @@ def finished_work(project: Path, stage: str) -> bool:
     return any(f.is_file() and f.stat().st_size and not f.name.startswith(".") for f in folder.rglob("*"))
 
 
-def left_running(project: Path) -> list[str]:
-    found = []
-    for process in psutil.process_iter(["cmdline", "cwd"]):
-        if process.pid != os.getpid() and (process.info["cwd"] or "").startswith(str(project)):
-            found.append(" ".join(process.info["cmdline"] or []))
-    return found
-
-
-def kill_in_the_middle(project: Path, stage: str, log: Path) -> None:
+def kill_in_the_middle(project: Path, stage: str, log: Path, running_in: Look) -> None:
     dvc = start(project, stage, log)
     deadline = time.monotonic() + 300
     while not finished_work(project, stage):
@@ -74,16 +55,16 @@ def kill_in_the_middle(project: Path, stage: str, log: Path) -> None:
     process.send_signal(signal.SIGKILL)
     assert dvc.wait(30) != 0
     deadline = time.monotonic() + 15
-    while (left := left_running(project)) and time.monotonic() < deadline:
+    while (left := running_in(project)) and time.monotonic() < deadline:
         time.sleep(0.2)
     assert left == []
 
 
-def test_every_killed_stage_goes_on(project: Path, tmp_path: Path) -> None:
+def test_every_killed_stage_goes_on(project: Path, tmp_path: Path, running_in: Look) -> None:
     for stage in ORDER:
         log = tmp_path / f"{stage}.log"
         if stage in KILLED:
-            kill_in_the_middle(project, stage, log)
+            kill_in_the_middle(project, stage, log, running_in)
         assert start(project, stage, log).wait(600) == 0, log.read_text()[-4000:]
-    assert left_running(project) == []
+    assert running_in(project) == []
     assert (project / "reports" / "report.html").exists()

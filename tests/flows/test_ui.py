@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import httpx
-import psutil
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+Look = Callable[[Path], list[str]]
 pytestmark = pytest.mark.slow
 
 
@@ -26,28 +24,9 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-@pytest.fixture(scope="module")
-def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    spec = importlib.util.spec_from_file_location("smoke", ROOT / "scripts" / "smoke.py")
-    assert spec and spec.loader
-    smoke = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(smoke)
-    folder = tmp_path_factory.mktemp("ui") / "project"
-    smoke.copy_tree(folder)
-    return folder
-
-
 def environment(**variables: str) -> dict[str, str]:
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("PREFECT_", "MLFLOW_", "RLM_"))}
     return {**kept, **variables}
-
-
-def inside(project: Path) -> list[str]:
-    found = []
-    for process in psutil.process_iter(["cwd", "cmdline"]):
-        if process.pid != os.getpid() and (process.info["cwd"] or "").startswith(str(project)):
-            found.append(" ".join(process.info["cmdline"] or []))
-    return found
 
 
 def test_an_occupied_port_is_told(project: Path) -> None:
@@ -116,23 +95,23 @@ def test_a_bad_value_is_refused_before_a_run_exists(
     assert httpx.post(f"{prefect}/flow_runs/count", json={}).json() == 0
 
 
-def all_gone(project: Path, seconds: float = 20.0) -> bool:
+def left_after(project: Path, look: Look, seconds: float = 20.0) -> list[str]:
     deadline = time.monotonic() + seconds
-    while inside(project) and time.monotonic() < deadline:
+    while (left := look(project)) and time.monotonic() < deadline:
         time.sleep(0.3)
-    return inside(project) == []
+    return left
 
 
-def test_all_ends_together(ui: tuple[str, str, subprocess.Popen[bytes]], project: Path) -> None:
+def test_all_ends_together(ui: tuple[str, str, subprocess.Popen[bytes]], project: Path, running_in: Look) -> None:
     _, _, process = ui
     process.send_signal(signal.SIGTERM)
     process.wait(60)
-    assert all_gone(project)
+    assert left_after(project, running_in) == []
     assert not (project / ".prefect" / "ui-address").exists()
 
 
 @pytest.mark.parametrize("entry", ["flows.ui", "flows.run"])
-def test_kill_9_leaves_no_server_and_no_stage(project: Path, entry: str) -> None:
+def test_kill_9_leaves_no_server_and_no_stage(project: Path, entry: str, running_in: Look) -> None:
     log = project / f"{entry}.log"
     env = environment(PREFECT_PORT=str(free_port()), MLFLOW_PORT=str(free_port()))
     with open(log, "wb") as out:
@@ -145,4 +124,4 @@ def test_kill_9_leaves_no_server_and_no_stage(project: Path, entry: str) -> None
         time.sleep(0.1)
     process.kill()
     process.wait()
-    assert all_gone(project), inside(project)
+    assert left_after(project, running_in) == []
