@@ -153,7 +153,8 @@ class JsonClient:
             self._loop = loop
             self._session = aiohttp.ClientSession(
                 headers=self._headers,
-                connector=aiohttp.TCPConnector(limit=0),
+                # a server drops idle connections after some seconds (uvicorn: 5): never write into one that it dropped
+                connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=2.0),
                 timeout=aiohttp.ClientTimeout(total=self.timeout_seconds),
                 trust_env=_is_remote(self.base_url),
             )
