@@ -176,13 +176,11 @@ def show_answer(rollout: Rollout, library: Mapping[str, Paper]) -> None:
         console.print(Panel(f"status: {rollout.status}", title="no evidence found", border_style="yellow"))
     for number, passage in enumerate(passages, 1):
         place = find_place(passage, library)
-        where = (
-            f"{place.title or place.paper_id}  ({place.paper_id}, page {place.page})"
-            if place
-            else "in none of the papers"
-        )
+        where = f"{place.paper_id}, page {place.page}" if place else "in none of the papers"
+        title = escape(place.title) if place else "the model made this up, or changed it beyond recognition"
+        colour = "green" if place else "red"
         console.print(
-            Panel(escape(_text(passage)), title=f"{number}. {escape(where)}", border_style="green" if place else "red")
+            Panel(escape(_text(passage)), title=f"{number}. {escape(where)}", subtitle=title, border_style=colour)
         )
     console.print(f"[dim]{rollout.policy}: {cost}[/]")
 
