@@ -10,6 +10,8 @@ from rlm_core.files import content_key
 
 Split = Literal["train", "val", "test"]
 SPLITS: tuple[Split, ...] = ("train", "val", "test")
+ROOM = 1.2
+"""Held-out splits may exceed their share of the papers by a fifth, since groups are not cut."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +25,9 @@ def split_groups(
 ) -> tuple[dict[Split, list[PaperGroup]], bool]:
     """Groups by split, and whether groups had to be cut.
 
-    The order is that of a hash of seed and group id: adding a group moves few others. Each split gets at least one group.
+    Groups are dealt in the order of a hash of seed and group id: adding a group moves few others. Test and validation take
+    groups while these fit their share of the papers, so that one large group does not leave little to train on; each split
+    gets at least one group.
     With fewer than three groups the papers of each are dealt out instead, and a group becomes up to three, named
     `ID.train` and so on. Raises `ValueError` for fewer than three papers.
     """
@@ -36,8 +40,9 @@ def split_groups(
         )
     if len(groups) >= 3:
         ordered = sorted(groups, key=lambda g: content_key(seed, g.id))
-        sizes = _sizes(len(ordered), val_share, test_share)
-        return {split: ordered[low:high] for split, (low, high) in sizes.items()}, False
+        test = _take(ordered, test_share * len(papers), leave=2)
+        val = _take(ordered, val_share * len(papers), leave=1)
+        return {"train": ordered, "val": val, "test": test}, False
     sizes = _sizes(len(papers), val_share, test_share)
     ordered_papers = sorted(papers, key=lambda p: content_key(seed, p))
     home = {p: split for split, (low, high) in sizes.items() for p in ordered_papers[low:high]}
@@ -47,6 +52,21 @@ def split_groups(
             if mine := tuple(p for p in group.paper_ids if home[p] == split):
                 parts[split].append(PaperGroup(f"{group.id}.{split}", mine))
     return parts, True
+
+
+def _take(groups: list[PaperGroup], num_papers: float, *, leave: int) -> list[PaperGroup]:
+    """Move groups out of the list while their papers stay within `num_papers`, give or take a fifth; at least the smallest."""
+    taken: list[PaperGroup] = []
+    room = ROOM * num_papers
+    for group in list(groups):
+        if len(groups) > leave and len(group.paper_ids) <= room:
+            room -= len(group.paper_ids)
+            groups.remove(group)
+            taken.append(group)
+    if not taken:
+        taken.append(min(groups, key=lambda g: len(g.paper_ids)))
+        groups.remove(taken[0])
+    return taken
 
 
 def _sizes(count: int, val_share: float, test_share: float) -> dict[Split, tuple[int, int]]:
