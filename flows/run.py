@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
 import sys
@@ -21,16 +22,18 @@ def main() -> int:
     from flows.servers import free_port, prefect_server
 
     use_local_prefect()
-    with contextlib.ExitStack() as running:
-        if "PREFECT_API_URL" not in os.environ:
-            running.enter_context(prefect_server(free_port()))
-        from flows.dvc import StageFailed
-        from flows.pipeline import pipeline
+    if "PREFECT_API_URL" not in os.environ:
+        # Stopped by atexit, which comes after Prefect has sent its last logs and events: it would wait for a dead server.
+        running = contextlib.ExitStack()
+        running.enter_context(prefect_server(free_port()))
+        atexit.register(running.close)
+    from flows.dvc import StageFailed
+    from flows.pipeline import pipeline
 
-        try:
-            pipeline()
-        except StageFailed:
-            return 1  # the flow has logged it with the end of the stage's log
+    try:
+        pipeline()
+    except StageFailed:
+        return 1  # the flow has logged it with the end of the stage's log
     from rlm_core.evaluation.table import render_table
 
     print()
