@@ -1,6 +1,6 @@
 """kill -9 of a stage in the middle of its work, then `dvc repro` again: it goes on, and no process is left.
 
-`make proof` runs this (about ten minutes on 2 cores); `make test` leaves it out.
+`make proof` runs this (four minutes on 2 cores); `make test` leaves it out.
 """
 
 from __future__ import annotations
