@@ -31,6 +31,11 @@ def atomic_writer(path: Path) -> Iterator[TextIO]:
         raise
 
 
+def write_bytes(path: Path, data: bytes) -> None:
+    with atomic_writer(path) as out:
+        out.buffer.write(data)
+
+
 def write_text(path: Path, text: str) -> None:
     with atomic_writer(path) as out:
         out.write(text)

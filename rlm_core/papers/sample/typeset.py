@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import hashlib
 import json
-import os
 import re
-import tempfile
 from pathlib import Path
 from typing import Any
 
+from rlm_core.files import write_bytes
 from rlm_core.papers.sample.content import SamplePaper, library_content
 from rlm_core.papers.sample.source import TOPIC_KEYS
 
@@ -56,7 +54,7 @@ def write_sample_library(
         )
         if not isinstance(pdf, bytes):
             raise RuntimeError(f"typst gave {type(pdf).__name__} for {paper.id}, expected the bytes of one PDF")
-        _write_bytes(folder / f"{paper.id}.pdf", pdf)
+        write_bytes(folder / f"{paper.id}.pdf", pdf)
         document = pypdfium2.PdfDocument(pdf)
         rows.append(
             {
@@ -114,18 +112,3 @@ def _runs(marked: str) -> list[dict[str, Any]]:
     """Split at `_` marks: every second run is in italics."""
     parts = re.split("_", marked)
     return [{"text": text, "italic": i % 2 == 1} for i, text in enumerate(parts) if text]
-
-
-def _write_bytes(path: Path, data: bytes) -> None:
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
-    try:
-        with os.fdopen(handle, "wb") as out:
-            out.write(data)
-            out.flush()
-            os.fsync(out.fileno())
-        Path(name).chmod(0o644)
-        Path(name).replace(path)
-    except BaseException:
-        with contextlib.suppress(FileNotFoundError):
-            Path(name).unlink()
-        raise
