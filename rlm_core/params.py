@@ -87,7 +87,7 @@ class QueriesParams(Section):
     """`extractive` needs no model: key phrases and templates over the OCR text; `endpoint` asks a model and verifies."""
     endpoint: EndpointParams | None = None
     """For `endpoint`: who writes and verifies the questions."""
-    multi_per_group: int = Field(3, ge=0, le=3)
+    multi_per_group: int = Field(3, ge=0)
     """Multi-paper questions a group at most."""
     single_per_paper: int = Field(18, ge=0)
     """Single-paper questions a paper at most."""

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+import yaml
 from pydantic import BaseModel
 from rich.console import Console
 from rich.table import Table
 
+from rlm_core.files import write_text
 from rlm_core.params import Params, ParamsError, load_params
 
 app = typer.Typer(help="Check and explain params files.", no_args_is_help=True)
@@ -30,6 +33,21 @@ def check(files: Annotated[list[Path] | None, typer.Argument(help="params.yaml i
             typer.echo(f"{file}: valid")
     if faults:
         raise typer.Exit(2)
+
+
+@app.command()
+def fill(files: Annotated[list[Path] | None, typer.Argument(help="params.yaml if none is named.")] = None) -> None:
+    """Write out every value a params file leaves to its default, so that DVC sees all of them; the heading stays."""
+    for file in files or [Path("params.yaml")]:
+        try:
+            params = load_params(file)
+        except ParamsError as error:
+            typer.echo(str(error), err=True)
+            raise typer.Exit(2) from error
+        heading = "".join(itertools.takewhile(lambda line: line.startswith("#"), file.open(encoding="utf-8")))
+        values = yaml.safe_dump(params.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
+        write_text(file, heading + values)
+        typer.echo(f"{file}: complete")
 
 
 @app.command()

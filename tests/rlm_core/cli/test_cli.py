@@ -5,11 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import yaml
 from typer.testing import CliRunner
 
 from rlm_core.cli.ask import find_place, read_papers
 from rlm_core.cli.main import app
 from rlm_core.papers.sample import library_content, write_sample_library
+from rlm_core.params import validate_params
 
 ROOT = Path(__file__).resolve().parents[3]
 runner = CliRunner()
@@ -101,3 +103,14 @@ def test_doctor_checks_the_sandbox() -> None:
     result = runner.invoke(app, ["doctor"])
     assert result.exit_code == 0, result.output
     assert "landlock" in result.output
+
+
+def test_params_fill_writes_every_value_and_keeps_the_heading(tmp_path: Path) -> None:
+    file = tmp_path / "params.yaml"
+    file.write_text("# mine\n# of two lines\ngrpo: {lr: 0.001}\n")
+    assert runner.invoke(app, ["params", "fill", str(file)]).exit_code == 0
+    assert file.read_text().startswith("# mine\n# of two lines\nseed: 42\n")
+    assert yaml.safe_load(file.read_text()) == validate_params({"grpo": {"lr": 0.001}}).model_dump(mode="json")
+    once = file.read_text()
+    runner.invoke(app, ["params", "fill", str(file)])
+    assert file.read_text() == once
