@@ -80,6 +80,18 @@ class EndpointParams(Section):
     """Attempts after the first, on refused connections, 429, 5xx and unreadable replies, with doubling back-off."""
     max_concurrency: int = Field(8, ge=1)
     """Requests at once."""
+    requests_per_minute: int | None = Field(None, ge=1)
+    """Requests begin evenly spread at this rate at most, retries included; null does not limit them."""
+    price_in_per_million: float | None = Field(None, ge=0)
+    """Price of a million prompt tokens, in any currency; null is unknown, and costs are then reported as unknown."""
+    price_out_per_million: float | None = Field(None, ge=0)
+    """Price of a million completion tokens; null is unknown."""
+
+    def cost(self, prompt_tokens: float, completion_tokens: float) -> float | None:
+        """What these tokens cost; None where a price is unknown."""
+        if self.price_in_per_million is None or self.price_out_per_million is None:
+            return None
+        return (prompt_tokens * self.price_in_per_million + completion_tokens * self.price_out_per_million) / 1e6
 
 
 class QueriesParams(Section):
@@ -178,17 +190,26 @@ class TeachParams(Section):
     """Expert only: share of turns with a mistake (wrong keyword, code error, wrong passage), so that filters have work."""
     rollouts_per_query: int = Field(2, ge=1)
     """Teacher trees a query. Cost grows linearly; more give `distill` more to keep."""
+    rollouts_per_multi_query: int | None = Field(None, ge=1)
+    """Teacher trees a multi-paper query, which are fewer and harder; null takes `rollouts_per_query`."""
     max_queries: int | None = Field(None, ge=1)
     """Queries taught, drawn deterministically; null takes all of train and val."""
     concurrency: int = Field(16, ge=1)
     """Trees at once."""
     temperature: float = Field(0.7, ge=0)
     """Sampling temperature of an endpoint teacher."""
+    max_cost: float | None = Field(None, gt=0)
+    """Endpoint only: stop when the cost, projected from the first finished trees, passes this; what is finished stays.
+    Needs the endpoint's prices. Null does not limit."""
 
     @model_validator(mode="after")
     def _policy_has_its_endpoint(self) -> Self:
         if self.policy == "endpoint" and self.endpoint is None:
             raise ValueError("teach.policy is 'endpoint' but teach.endpoint is not set")
+        if self.max_cost is not None and (self.endpoint is None or self.endpoint.cost(1, 1) is None):
+            raise ValueError(
+                "teach.max_cost needs teach.endpoint.price_in_per_million and price_out_per_million: nothing else tells cost"
+            )
         return self
 
 
@@ -197,12 +218,33 @@ class JudgeParams(Section):
     """`lexical` is deterministic and needs no model; `rubric` asks an endpoint for precision and recall, 1 to 10."""
     endpoint: EndpointParams | None = None
     """For `rubric`: the model that judges; use another family than the policy's."""
+    panel: tuple[EndpointParams, ...] = ()
+    """For `rubric`: further judges with the same rubric; with any, the verdict is the panel's."""
+    panel_rule: Literal["mean", "majority"] = "mean"
+    """`mean` averages each criterion and fails when any judge does; `majority` takes the score that more than half of
+    the judges reach (their lower median), and failed judges stay in the count."""
+    criteria: Path | None = None
+    """For `rubric`: a TOML file of further criteria, and weights; null judges precision and recall alone."""
+    guard: int | None = Field(None, ge=0, le=9)
+    """For `rubric`: points by which precision and recall may exceed the letters' own shares: a check that can lower a
+    verdict and never raise it. Null does not bound them."""
+    check: Literal["require", "report"] = "require"
+    """For `rubric`, before the judge is used: `require` stops a stage whose judge fails its reliability check (see
+    `rlm-forge judge check`), `report` goes on, and says so in the stage's report."""
 
     @model_validator(mode="after")
     def _rubric_has_its_endpoint(self) -> Self:
         if self.kind == "rubric" and self.endpoint is None:
             raise ValueError("judge.kind is 'rubric' but judge.endpoint is not set: give an endpoint, or use 'lexical'")
+        names = [e.model for e in self.endpoints]
+        if len(self.endpoints) > 1 and len({(e.base_url, e.model) for e in self.endpoints}) < len(names):
+            raise ValueError(f"judge.panel names a judge twice ({', '.join(names)}): its vote would count double")
         return self
+
+    @property
+    def endpoints(self) -> tuple[EndpointParams, ...]:
+        """All judges of a rubric: the endpoint, then the panel."""
+        return (self.endpoint, *self.panel) if self.endpoint else ()
 
 
 class DistillParams(Section):
@@ -210,6 +252,10 @@ class DistillParams(Section):
     """Judge reward that a tree must exceed to be kept."""
     max_row_tokens: int = Field(2048, ge=64)
     """Prompt and completion of one turn; longer rows are dropped."""
+    max_row_chars: int | None = Field(None, ge=256)
+    """The same in characters, as the RLM paper has it (100,000); null does not limit."""
+    repl_errors: Literal["turn", "tree"] = "turn"
+    """What a REPL error drops: the turn, so that the recovery after it is learned, or the whole tree."""
     children: Literal["best", "all"] = "all"
     """Children kept of a kept tree."""
 
@@ -232,6 +278,8 @@ class SftParams(Section):
     """Stop after this many optimizer steps; null runs all epochs."""
     save_every: int = Field(10, ge=1)
     """Steps between checkpoints that a resume starts from."""
+    format_samples: int = Field(4, ge=0)
+    """Validation turns that the model writes by itself at each evaluation, for the curve of format success; 0 none."""
 
 
 class GrpoParams(Section):
