@@ -282,6 +282,17 @@ class SftParams(Section):
     """Validation turns that the model writes by itself at each evaluation, for the curve of format success; 0 none."""
 
 
+class LoraParams(Section):
+    """Train low-rank adapters instead of all weights."""
+
+    rank: int = Field(16, ge=1)
+    """Columns of the two thin matrices beside each layer."""
+    alpha: float = Field(32.0, gt=0)
+    """The adapter's output is scaled by alpha / rank."""
+    targets: Literal["all-linear"] | tuple[str, ...] = "all-linear"
+    """Layers with an adapter, by the last part of their names, e.g. [q_proj, v_proj]; the output layer never has one."""
+
+
 class GrpoParams(Section):
     steps: int = Field(16, ge=1)
     """Optimizer steps; one batch of rollouts each."""
@@ -311,8 +322,9 @@ class GrpoParams(Section):
     """How the tokens of a node are averaged."""
     token_normaliser: int = Field(160, ge=1)
     """For `token_aggregation: constant`: a turn's token losses are summed and divided by this, whatever its length."""
-    children: Literal["inherit", "no_division", "root_only"] = "inherit"
-    """`inherit`: children get the tree's advantage, their loss divided by their number; the others are ablations."""
+    children: Literal["inherit", "no_division", "root_only", "frozen"] = "inherit"
+    """`inherit`: children get the tree's advantage, their loss divided by their number. Ablations: `no_division`;
+    `root_only` trains no child; `frozen` trains no child and has the SFT model act as children, on a server of its own."""
     packing: Literal["auto", "tree", "chain", "none"] = "auto"
     """How turns that share a prefix are computed; changes speed, not the gradient."""
     max_tokens_per_pass: int = Field(2048, ge=256)
@@ -329,6 +341,10 @@ class GrpoParams(Section):
     """Rollouts a validation query: more make the choice of a checkpoint less a matter of luck."""
     select: Literal["best", "last"] = "best"
     """Weights that become the model: those with the best validation reward, or those of the last step."""
+    lora: LoraParams | None = None
+    """Train adapters on the SFT model, merged for whoever samples; null trains all weights. Takes about ten times the `lr`."""
+    max_sampled_tokens: int | None = Field(None, ge=1)
+    """Stop after the step that has brought the tokens sampled for training to this number; null goes by `steps` alone."""
 
 
 Arm = Literal["base", "sft", "grpo", "expert", "bm25_topk", "full_context", "no_subcalls"]
@@ -347,6 +363,26 @@ class EvaluateParams(Section):
     """Resamples behind each 95 % interval."""
     concurrency: int = Field(64, ge=1)
     """Trees at once."""
+
+
+Variant = Literal["inherit", "no_division", "frozen_child", "root_only", "rejection", "sft_only"]
+
+
+class AblationParams(Section):
+    """The sweep of `make ablation`: how children are credited, and whether GRPO beats simpler training."""
+
+    variants: tuple[Variant, ...] = ("inherit", "no_division", "frozen_child", "root_only", "rejection", "sft_only")
+    """Ways to train that are compared; `rlm_core/ablation/variants.py` says what each is."""
+    seeds: tuple[int, ...] = (0, 1, 2)
+    """Of sampling and the order of queries; the SFT model is the same for all."""
+    kind: Literal["multi", "single"] = "multi"
+    """Questions trained on and tested."""
+    sampled_tokens: int = Field(250_000, ge=1)
+    """Tokens that each cell may sample for training: it ends with the batch that reaches this number."""
+    queries: int | None = Field(32, ge=1)
+    """Test questions, drawn deterministically; null takes all."""
+    samples_per_query: int = Field(4, ge=1)
+    """Rollouts a test question and seed; a question's score is their mean."""
 
 
 class ReportParams(Section):
@@ -382,6 +418,7 @@ class Params(Section):
     sft: SftParams = SftParams()
     grpo: GrpoParams = GrpoParams()
     evaluate: EvaluateParams = EvaluateParams()
+    ablation: AblationParams = AblationParams()
     report: ReportParams = ReportParams()
     mlflow: MlflowParams = MlflowParams()
 
