@@ -7,12 +7,13 @@ Every field says what it does, its unit, and what its special values mean.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal, Self, get_args
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, ValidationError, model_validator
 
 Share = Annotated[float, Field(ge=0, le=1)]
+Temperature = Annotated[float, Field(ge=0)]
 
 
 class Section(BaseModel):
@@ -300,6 +301,14 @@ class GrpoParams(Section):
     """Groups a step."""
     rollouts_per_query: int = Field(8, ge=2)
     """G: trees a query, the group that advantages compare."""
+    refill: int = Field(8, ge=0)
+    """Extra groups a step at most, rolled out in place of groups whose rewards are all equal; 0 trains on what is left."""
+    multi_share: Share | None = None
+    """Share of the groups drawn that are multi-paper questions; null draws the questions as they come."""
+    ahead: int = Field(0, ge=0, le=1)
+    """1 rolls out the next batch while this one trains; its tokens are one update old and weighted by `importance_cap`."""
+    importance_cap: float = Field(2.0, ge=1)
+    """For `ahead: 1`: a token's weight is min(policy before the update / policy that sampled it, this)."""
     lr: float = Field(5e-5, gt=0)
     """Learning rate after warm-up, constant."""
     warmup_steps: int = Field(2, ge=0)
@@ -329,8 +338,9 @@ class GrpoParams(Section):
     """How turns that share a prefix are computed; changes speed, not the gradient."""
     max_tokens_per_pass: int = Field(2048, ge=256)
     """Tokens of one forward pass: bounds memory."""
-    length_cut: Literal["keep", "mask"] = "keep"
-    """Turns cut at `max_tokens_per_turn`: trained like others, or left out."""
+    length_cut: Literal["keep", "mask", "drop"] = "keep"
+    """Turns cut at `max_tokens_per_turn`: `keep` trains them like others, `mask` leaves them out, `drop` leaves out their
+    whole tree, as if it were not judged."""
     save_every: int = Field(1, ge=1)
     """Steps between checkpoints that a resume starts from."""
     eval_every: int = Field(5, ge=0)
@@ -339,30 +349,108 @@ class GrpoParams(Section):
     """Validation queries an evaluation, the first ones of the file."""
     eval_samples: int = Field(4, ge=1)
     """Rollouts a validation query: more make the choice of a checkpoint less a matter of luck."""
+    eval_temperatures: tuple[Temperature, ...] = (0.0,)
+    """Further temperatures of each evaluation, one rollout a query: a gain at `temperature` alone may be mere sharpening;
+    0 is greedy."""
+    patience: int | None = Field(None, ge=1)
+    """Stop after this many evaluations in a row without a better validation reward; null trains all steps."""
     select: Literal["best", "last"] = "best"
     """Weights that become the model: those with the best validation reward, or those of the last step."""
     lora: LoraParams | None = None
     """Train adapters on the SFT model, merged for whoever samples; null trains all weights. Takes about ten times the `lr`."""
     max_sampled_tokens: int | None = Field(None, ge=1)
     """Stop after the step that has brought the tokens sampled for training to this number; null goes by `steps` alone."""
+    guard_judge: JudgeParams | None = None
+    """A second judge, logged beside the reward and never trained on; a warning tells when the two part. Null leaves
+    evidence F1 as the only guard."""
 
 
-Arm = Literal["base", "sft", "grpo", "expert", "bm25_topk", "full_context", "no_subcalls"]
+ArmName = Literal[
+    "base",
+    "sft",
+    "grpo",
+    "expert",
+    "bm25_topk",
+    "full_context",
+    "no_subcalls",
+    "codeact",
+    "codeact_bm25",
+    "summary_agent",
+]
+"""Arms that need no settings; `rlm_core.evaluation.arms` says what each is."""
+
+
+class ArmParams(Section):
+    """An arm with settings of its own, e.g. another model by URL, or the trained one without strategy, greedy."""
+
+    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", max_length=40)
+    """What tables and metrics call it; none of the named arms."""
+    policy: Literal["best", "base", "sft", "grpo", "expert", "endpoint"] = "best"
+    """Who acts; `best` is the most trained model that there is, `expert` the scripted program."""
+    endpoint: EndpointParams | None = None
+    """For `endpoint`: the model. Its prices give the arm's cost."""
+    harness: Literal["rlm", "codeact", "codeact_bm25", "summary_agent", "full_context"] = "rlm"
+    """How it works: a recursive REPL with tools; a REPL beside the text in the prompt; a REPL with BM25 retrieval; reading
+    in pieces with notes; one call on as much as fits."""
+    recursion: bool = True
+    """For `rlm`: false allows no sub-calls, and prompts name none."""
+    strategy: bool | None = None
+    """For `rlm`: put the strategy into the prompt or not; null takes `rollout.strategy`."""
+    temperature: float | None = Field(None, ge=0)
+    """0 is greedy; null takes `evaluate.temperature`."""
+    context_tokens: int | None = Field(None, ge=256)
+    """For `endpoint`: tokens of prompt and completion that it reads; null takes `serve.max_model_len`."""
+
+    @model_validator(mode="after")
+    def _settings_fit_together(self) -> Self:
+        if self.name in get_args(ArmName):
+            raise ValueError(f"arm '{self.name}' is a named arm; give settings of your own another name")
+        if (self.policy == "endpoint") != (self.endpoint is not None):
+            raise ValueError(
+                f"arm '{self.name}': policy 'endpoint' and the section endpoint go together; set both or none"
+            )
+        if self.policy != "endpoint" and self.context_tokens is not None:
+            raise ValueError(
+                f"arm '{self.name}': context_tokens is for policy 'endpoint'; serve.max_model_len for others"
+            )
+        if self.policy == "expert" and (self.harness != "rlm" or self.temperature is not None):
+            raise ValueError(f"arm '{self.name}': the expert plays 'rlm' only, and has no temperature")
+        if self.harness != "rlm" and (not self.recursion or self.strategy is not None):
+            raise ValueError(f"arm '{self.name}': recursion and strategy are for harness 'rlm', not '{self.harness}'")
+        return self
+
+
+Arm = Annotated[
+    Annotated[ArmName, Tag("<name>")] | Annotated[ArmParams, Tag("<arm>")],
+    Discriminator(lambda value: "<name>" if isinstance(value, str) else "<arm>"),
+]
 
 
 class EvaluateParams(Section):
     arms: tuple[Arm, ...] = ("base", "sft", "grpo", "expert", "bm25_topk", "full_context", "no_subcalls")
-    """Policies and baselines compared on the same queries."""
+    """Policies and baselines compared on the same queries: names, or sections with a name and settings."""
     max_queries: int | None = Field(None, ge=1)
     """Test queries, drawn deterministically; null takes all."""
     samples_per_query: int = Field(1, ge=1)
     """Rollouts a query and arm; pass@k needs more than one."""
     temperature: float = Field(1.0, ge=0)
-    """Of every arm that samples from a model; 0 is greedy."""
+    """Of every arm that samples from a model and has none of its own; 0 is greedy."""
+    temperatures: tuple[Annotated[float, Field(ge=0)], ...] = ()
+    """The arms base, sft and grpo are answered at these too, as `grpo_t0` and so on (0 is greedy): a gain that is left at
+    0 is learned, one that is gone was a sharper distribution. Each costs another pass over the queries an arm."""
     bootstrap_samples: int = Field(2000, ge=100)
     """Resamples behind each 95 % interval."""
     concurrency: int = Field(64, ge=1)
     """Trees at once."""
+
+    @model_validator(mode="after")
+    def _arms_have_names_of_their_own(self) -> Self:
+        names = [arm if isinstance(arm, str) else arm.name for arm in self.arms]
+        if not names:
+            raise ValueError("evaluate.arms is empty; name at least one arm")
+        if doubled := sorted({name for name in names if names.count(name) > 1}):
+            raise ValueError(f"evaluate.arms names {', '.join(doubled)} twice; give each arm a name of its own")
+        return self
 
 
 Variant = Literal["inherit", "no_division", "frozen_child", "root_only", "rejection", "sft_only"]
@@ -431,6 +519,14 @@ class Params(Section):
             )
         return self
 
+    @model_validator(mode="after")
+    def _guard_is_another_judge(self) -> Self:
+        if self.grpo.guard_judge == self.judge:
+            raise ValueError(
+                "grpo.guard_judge is the judge that gives the reward: name another one, or null for evidence F1 alone"
+            )
+        return self
+
 
 class ParamsError(ValueError):
     """A params file that cannot be used; the message lists every fault with its key, what was got and what is allowed."""
@@ -463,7 +559,7 @@ def validate_params(data: dict[str, object], *, source: str = "params") -> Param
 def _explain(error: ValidationError, source: str) -> str:
     lines = [f"{source}: {error.error_count()} fault(s)"]
     for fault in error.errors():
-        key = ".".join(str(part) for part in fault["loc"]) or "(whole file)"
+        key = ".".join(str(part) for part in fault["loc"] if not str(part).startswith("<")) or "(whole file)"
         message = fault["msg"].removeprefix("Value error, ")
         if fault["type"] == "extra_forbidden":
             message = f"unknown key; known here: {', '.join(_known_keys(fault['loc'][:-1]))}"
@@ -474,13 +570,20 @@ def _explain(error: ValidationError, source: str) -> str:
 
 
 def _known_keys(location: tuple[int | str, ...]) -> list[str]:
+    """The keys of the section at a place: numbers of a list and tags of a union name no key."""
     model: type[BaseModel] = Params
     for part in location:
-        field = model.model_fields.get(str(part))
-        annotation = field.annotation if field else None
-        candidates = [annotation, *getattr(annotation, "__args__", ())]
-        nested = [c for c in candidates if isinstance(c, type) and issubclass(c, BaseModel)]
+        if isinstance(part, int) or part.startswith("<"):
+            continue
+        field = model.model_fields.get(part)
+        nested = _models_in(field.annotation) if field else []
         if not nested:
             return []
         model = nested[0]
     return sorted(model.model_fields)
+
+
+def _models_in(annotation: object) -> list[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [model for inner in get_args(annotation) for model in _models_in(inner)]
