@@ -62,11 +62,14 @@ async def run_rollout(
     return root.freeze(cue_kept=config.cue_kept, policy=policy_name(policy), provenance=provenance)
 
 
-async def run_node(tree: Tree, node: Node) -> None:
-    """Run a node to its end and leave the result in it. Closes its REPL and its children's in any case."""
+async def run_node(tree: Tree, node: Node, worker: Worker | None = None) -> None:
+    """Run a node to its end and leave the result in it. Closes its REPL and its children's in any case.
+
+    `worker`: a REPL other than the node's usual one, as baselines need.
+    """
     start = tree.now()
     tree.emit("node_start", node, text=node.task.question)
-    worker = Worker.start(node.task.context, tree.config, Subcalls(tree, node, run_node))
+    worker = worker or Worker.start(node.task.context, tree.config, Subcalls(tree, node, run_node))
     try:
         async with asyncio.timeout_at(node.budget.deadline):
             await _take_turns(tree, node, worker)
