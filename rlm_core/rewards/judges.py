@@ -99,10 +99,19 @@ async def judge_all(
 
 
 def make_judge(params: JudgeParams, cache_folder: Path | None = None) -> Judge:
-    """The judge that the params name. `cache_folder` keeps a rubric judge's verdicts between runs."""
+    """The judge or panel that the params name. `cache_folder` keeps rubric verdicts between runs.
+
+    Raises `ValueError` for a criteria file that cannot be used.
+    """
     if params.kind == "lexical":
         return LexicalJudge()
-    from rlm_core.rewards.rubric import RubricJudge  # imports this module
+    from rlm_core.rewards.criteria import PRECISION_RECALL, load_criteria
+    from rlm_core.rewards.panel import PanelJudge  # these import this module
+    from rlm_core.rewards.rubric import RubricJudge
 
-    assert params.endpoint is not None  # checked by JudgeParams
-    return RubricJudge(params.endpoint, cache_folder=cache_folder)
+    criteria = load_criteria(params.criteria) if params.criteria else PRECISION_RECALL
+    judges = [
+        RubricJudge(endpoint, cache_folder=cache_folder, guard=params.guard, criteria=criteria)
+        for endpoint in params.endpoints
+    ]
+    return judges[0] if len(judges) == 1 else PanelJudge(judges, params.panel_rule, criteria)
