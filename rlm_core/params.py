@@ -48,7 +48,11 @@ class OcrParams(Section):
     dpi: int = Field(150, ge=72, le=600)
     """Of the page image that the engine reads."""
     workers: int = Field(0, ge=0)
-    """Processes; 0 uses all cores."""
+    """Processes of `executor: local`; 0 uses all cores."""
+    executor: Literal["local", "ray"] = "local"
+    """Where pages are read: in processes of this machine, or on all processors of a Ray cluster."""
+    ray_address: str | None = None
+    """For `ray`: host:port or ray://host:port; null for the cluster that RAY_ADDRESS names or that runs on this machine."""
     surya_url: str | None = None
     """OpenAI-compatible address of a Surya server, e.g. http://host:8000/v1."""
 
@@ -56,6 +60,14 @@ class OcrParams(Section):
     def _surya_has_an_address(self) -> Self:
         if self.engine == "surya" and not self.surya_url:
             raise ValueError("ocr.engine is 'surya' but ocr.surya_url is not set: give the server's address")
+        return self
+
+    @model_validator(mode="after")
+    def _address_is_of_a_cluster(self) -> Self:
+        if self.ray_address and self.executor != "ray":
+            raise ValueError(
+                "ocr.ray_address is set but ocr.executor is 'local': set it to 'ray', or remove the address"
+            )
         return self
 
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
+from rlm_core.fanout import ClusterError, spread
 from rlm_core.files import content_key, read_json, read_jsonl, write_json
 from rlm_core.papers.engines import EngineError, OcrEngine, make_engine
 from rlm_core.papers.folders import publishing
-from rlm_core.papers.ocr import page_from_row, page_to_row, paper_of, pdf_outline, read_page
-from rlm_core.papers.pool import map_processes
+from rlm_core.papers.ocr import PageJob, page_from_row, paper_of, pdf_outline, read_job
 from rlm_core.papers.problems import PdfProblem
 from rlm_core.progress import Progress
 from tasks.common import Stage, StageError, require, stage_main, worker_count
@@ -27,26 +27,13 @@ REPORT = Path("reports/ocr.json")
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
-    """One page to read, and the file that keeps its boxes."""
-
-    paper_id: str
-    pdf: Path
-    number: int
-    result: Path
-    engine: str
-    dpi: int
-    surya_url: str | None
-
-
-@dataclass(frozen=True, slots=True)
 class Document:
-    """One PDF that can be opened."""
+    """One PDF that can be opened, and the file that keeps the boxes of each page, in order."""
 
     id: str
     pdf: Path
     title: str
-    pages: tuple[Page, ...]
+    pages: tuple[tuple[PageJob, Path], ...]
 
 
 def run(stage: Stage) -> None:
@@ -66,21 +53,23 @@ def run(stage: Stage) -> None:
                 problems[row["id"]] = explain(problem)
                 log.warning("ocr: %s", problem)
     start = time.monotonic()
-    total = sum(len(document.pages) for document in documents)
-    todo = [page for document in documents for page in document.pages if not page.result.exists()]
-    with Progress("ocr", total=total, unit="pages", done=total - len(todo)) as progress:
-        for page, outcome in map_processes(read_job, todo, workers=worker_count(params.workers)):
+    results = {job: result for document in documents for job, result in document.pages}
+    todo = [job for job, result in results.items() if not result.exists()]
+    with Progress("ocr", total=len(results), unit="pages", done=len(results) - len(todo)) as progress:
+        for job, outcome in _outcomes(todo, stage):
             if isinstance(outcome, EngineError):
                 raise StageError(str(outcome)) from outcome
             if isinstance(outcome, Exception):
                 kind, detail, remedy = explain(outcome)
-                problems[page.paper_id] = (kind, f"page {page.number}: {detail}", remedy)
-                log.warning("ocr: %s page %d: %s", page.pdf, page.number, outcome)
-            progress.advance(note=f"{page.paper_id} page {page.number}")
+                problems[job.paper_id] = (kind, f"page {job.number}: {detail}", remedy)
+                log.warning("ocr: %s page %d: %s", job.pdf, job.number, outcome)
+            else:
+                write_json(results[job], outcome)
+            progress.advance(note=f"{job.paper_id} page {job.number}")
     seconds = time.monotonic() - start
     pages = _publish(documents, engine, params.dpi, problems)
     rows = [report_row(row, problems) for row in manifest]
-    metrics = summary(rows, pages, seconds, share_new=len(todo) / max(1, total))
+    metrics = summary(rows, pages, seconds, share_new=len(todo) / max(1, len(results)))
     write_json(
         REPORT, {"papers": rows, "counts": metrics, "engine": f"{engine.name} {engine.version}", "dpi": params.dpi}
     )
@@ -90,6 +79,21 @@ def run(stage: Stage) -> None:
         raise StageError(f"none of {len(manifest)} PDFs could be read; {REPORT} says why for each")
 
 
+def _outcomes(todo: list[PageJob], stage: Stage) -> Iterator[tuple[PageJob, Any]]:
+    params = stage.params.ocr
+    try:
+        yield from spread(
+            read_job,
+            todo,
+            file_of=lambda job: job.pdf,
+            executor=params.executor,
+            workers=worker_count(params.workers),
+            address=params.ray_address,
+        )
+    except ClusterError as error:
+        raise StageError(str(error)) from error
+
+
 def _document(stage: Stage, row: dict[str, Any], engine: OcrEngine) -> Document:
     params = stage.params.ocr
     pdf = PAPERS / row["file"]
@@ -97,10 +101,11 @@ def _document(stage: Stage, row: dict[str, Any], engine: OcrEngine) -> Document:
     # The address of a server does not shape what it reads; all else does.
     key = content_key(row["sha256"], engine.name, engine.version, engine.settings, params.dpi)
     folder = stage.cache / key
-    pages = tuple(
-        Page(row["id"], pdf, number, folder / f"{number:04d}.json", params.engine, params.dpi, params.surya_url)
+    jobs = [
+        PageJob(row["id"], pdf, number, params.dpi, engine.name, engine.version, params.surya_url)
         for number in range(1, num_pages + 1)
-    )
+    ]
+    pages = tuple((job, folder / f"{job.number:04d}.json") for job in jobs)
     return Document(row["id"], pdf, title, pages)
 
 
@@ -111,7 +116,7 @@ def _publish(documents: list[Document], engine: OcrEngine, dpi: int, problems: d
         for document in documents:
             if document.id in problems:
                 continue
-            boxes = [page_from_row(read_json(page.result)) for page in document.pages]
+            boxes = [page_from_row(read_json(result)) for _, result in document.pages]
             try:
                 paper = paper_of(boxes, engine, dpi, path=document.pdf, title_hint=document.title, id=document.id)
             except PdfProblem as problem:
@@ -121,18 +126,6 @@ def _publish(documents: list[Document], engine: OcrEngine, dpi: int, problems: d
             write_json(folder / f"{document.id}.json", paper.to_dict())
             count += len(boxes)
     return count
-
-
-@cache
-def _engine(name: str, dpi: int, surya_url: str | None) -> OcrEngine:
-    """One engine a process: loading its models takes as long as a page."""
-    return make_engine(name, dpi=dpi, surya_url=surya_url)
-
-
-def read_job(page: Page) -> None:
-    """Runs in a worker process."""
-    engine = _engine(page.engine, page.dpi, page.surya_url)
-    write_json(page.result, page_to_row(read_page(page.pdf, page.number, engine, page.dpi)))
 
 
 if __name__ == "__main__":

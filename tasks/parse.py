@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rlm_core.fanout import WorkerDied, map_processes
 from rlm_core.files import content_key, read_json, read_jsonl, write_json
 from rlm_core.papers.engines import UnreadablePage
 from rlm_core.papers.folders import publishing
 from rlm_core.papers.parsing import LAYOUT_VERSION, parse_pdf
-from rlm_core.papers.pool import WorkerDied, map_processes
 from rlm_core.papers.problems import REMEDIES, PdfProblem
 from rlm_core.papers.textlayer import pdfplumber_version
 from rlm_core.progress import Progress

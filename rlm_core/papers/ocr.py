@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rlm_core.files import sha256_file
-from rlm_core.papers.engines import OcrEngine, make_engine
+from rlm_core.papers.engines import EngineError, OcrEngine, make_engine
 from rlm_core.papers.layout import PageBoxes, Piece, assemble
 from rlm_core.papers.parsing import LAYOUT_VERSION
 from rlm_core.papers.problems import PdfProblem, check_file
@@ -35,6 +38,37 @@ def ocr_pdf(
     num_pages, title = pdf_outline(path)
     pages = [read_page(path, number, reader, dpi) for number in range(1, num_pages + 1)]
     return paper_of(pages, reader, dpi, path=path, title_hint=title, id=id)
+
+
+@dataclass(frozen=True, slots=True)
+class PageJob:
+    """One page to read, in another process or on another machine."""
+
+    paper_id: str
+    pdf: Path
+    number: int
+    """1-based."""
+    dpi: int
+    engine: str
+    version: str
+    """Of the engine where the work is given out; elsewhere it must be the same."""
+    surya_url: str | None = None
+
+
+def read_job(job: PageJob, pdf: Path) -> dict[str, Any]:
+    """The page's boxes as `page_to_row` gives them; `pdf` is the job's, or a copy of it. The engine stays loaded."""
+    engine = _loaded(job.engine, job.dpi, job.surya_url)
+    if engine.version != job.version:
+        raise EngineError(
+            f"{job.engine} is {engine.version} on {socket.gethostname()} but {job.version} where the run was started: "
+            "install the same version on all machines"
+        )
+    return page_to_row(read_page(pdf, job.number, engine, job.dpi))
+
+
+@cache
+def _loaded(name: str, dpi: int, surya_url: str | None) -> OcrEngine:
+    return make_engine(name, dpi=dpi, surya_url=surya_url)
 
 
 def paper_of(

@@ -70,7 +70,7 @@ def test_good_and_bad_files_are_accounted_for_and_a_second_run_reads_nothing(mon
     assert "The second page has one sentence about barley." in paper.text
     assert (paper.mode, paper.provenance["dpi"]) == ("ocr", 100)
 
-    monkeypatch.setattr(ocr, "map_processes", lambda function, items, workers: iter([]) if not items else 1 / 0)
+    monkeypatch.setattr(ocr, "spread", lambda function, items, **_: iter([]) if not items else 1 / 0)
     assert run()["pages_per_second"] == 0
     with pytest.raises(ZeroDivisionError):
         run(dpi=120)  # other settings, other pages

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from rlm_core.papers.pool import WorkerDied, map_processes
+from rlm_core.fanout.local import WorkerDied, map_processes
 
 
 def double(number: int) -> int:
@@ -27,9 +27,9 @@ def test_every_item_gets_its_result_its_error_or_its_crash(tmp_path):
     # The function must be importable in the workers, which this test module is not.
     code = (
         f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
-        "import test_pool\nfrom rlm_core.papers.pool import map_processes\n"
+        "import test_local\nfrom rlm_core.fanout.local import map_processes\n"
         "if __name__ == '__main__':\n"
-        "    for item, out in map_processes(test_pool.double, range(8), workers=2):\n"
+        "    for item, out in map_processes(test_local.double, range(8), workers=2):\n"
         "        print(item, type(out).__name__, out if isinstance(out, int) else '')\n"
     )
     script = tmp_path / "run.py"
@@ -57,7 +57,7 @@ def test_nothing_to_do_starts_no_process():
 def test_workers_die_with_a_killed_parent(tmp_path):
     script = tmp_path / "run.py"
     script.write_text(
-        "import os, time\nfrom rlm_core.papers.pool import map_processes\n"
+        "import os, time\nfrom rlm_core.fanout.local import map_processes\n"
         f"def linger(n):\n    open({str(tmp_path)!r} + f'/{{os.getpid()}}.pid', 'w').close(); time.sleep(60)\n"
         "if __name__ == '__main__':\n    list(map_processes(linger, range(2), workers=2))\n"
     )
