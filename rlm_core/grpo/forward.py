@@ -19,6 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from rlm_core.grpo.adapters import plain_model
 from rlm_core.grpo.branches import attending_by_branches, find_branches
 from rlm_core.grpo.packing import Pass
 
@@ -50,7 +51,7 @@ def _text_config(model: Any) -> Any:
 
 
 def _accepts(model: Any) -> set[str]:
-    unwrapped = model.get_base_model() if hasattr(model, "get_base_model") else model
+    unwrapped = plain_model(model)
     return set(inspect.signature(getattr(unwrapped, "module", unwrapped).forward).parameters)
 
 
@@ -126,7 +127,7 @@ def _attends_by_branches(model: Any, device: torch.device) -> bool:
     (gradient checkpointing) would miss the branches."""
     if device.type != "cpu" or getattr(model, "is_gradient_checkpointing", False):
         return False
-    unwrapped = model.get_base_model() if hasattr(model, "get_base_model") else model
+    unwrapped = plain_model(model)
     parameters = inspect.signature(unwrapped.forward).parameters.values()
     passes_on = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters)
     return passes_on and _text_config(model)._attn_implementation == "sdpa"

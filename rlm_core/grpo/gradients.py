@@ -49,27 +49,47 @@ def accumulate_gradients(
     packing: str | None = None,
     *,
     reference: Any = None,
+    scale: float = 1.0,
+    filler: tuple[TurnSample, int] | None = None,
 ) -> LossReport:
-    """Add the gradient of `policy_loss` to the parameters' `.grad`, one pass at a time. `packing` None: as configured."""
+    """Add the gradient of `policy_loss` to the parameters' `.grad`, one pass at a time. `packing` None: as configured.
+
+    `scale` multiplies the gradient and not the report. `filler`: a sample and the number of passes to run at least; passes
+    that are missing compute the sample and weigh it 0, for processes that must run as many.
+    """
     config = config or GrpoParams()
     packing = choose_packing(model, packing or config.packing)
     tally = Tally(config, packing)
     for work, terms, loss in _losses(model, samples, config, packing, reference):
-        loss.backward()
+        (loss * scale).backward()
         tally.add(work, terms, loss)
+    if filler is not None:
+        for _ in range(filler[1] - tally.num_passes):
+            (work,) = plan_passes([filler[0]], packing, config.max_tokens_per_pass)
+            (_terms(model, work, config, reference).loss_T.sum() * 0).backward()
     return tally.report()
+
+
+def count_passes(model: Any, samples: Sequence[TurnSample], config: GrpoParams, packing: str) -> int:
+    """Passes that `accumulate_gradients` runs."""
+    return len(plan_passes(_active(samples, config), choose_packing(model, packing), config.max_tokens_per_pass))
 
 
 def _losses(
     model: Any, samples: Sequence[TurnSample], config: GrpoParams, packing: str, reference: Any
 ) -> Iterator[tuple[Pass, TokenTerms, Tensor]]:
-    active = [s for s in samples if s.weight != 0 and (s.advantage != 0 or config.beta > 0)]
+    active = _active(samples, config)
     for sample in active:
         _check(sample)
     for work in plan_passes(active, choose_packing(model, packing), config.max_tokens_per_pass):
         terms = _terms(model, work, config, reference)
         weight_T = work.per_token([s.weight / len(s.completion_ids) for s in work.samples], terms.loss_T)
         yield work, terms, (weight_T * terms.loss_T).sum()
+
+
+def _active(samples: Sequence[TurnSample], config: GrpoParams) -> list[TurnSample]:
+    """Samples whose gradient is not zero whatever the model says."""
+    return [s for s in samples if s.weight != 0 and (s.advantage != 0 or config.beta > 0)]
 
 
 def _terms(model: Any, work: Pass, config: GrpoParams, reference: Any) -> TokenTerms:

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
-from rlm_core.grpo.gradients import accumulate_gradients
-from rlm_core.grpo.report import LossReport
+from rlm_core.grpo.adapters import add_lora, has_adapter, merged_state, plain_model, save_adapter
+from rlm_core.grpo.forward import choose_packing
+from rlm_core.grpo.gradients import accumulate_gradients, count_passes
+from rlm_core.grpo.parallel import Team, shares
+from rlm_core.grpo.report import LossReport, merge_reports
 from rlm_core.optim import MasterAdamW
 from rlm_core.params import GrpoParams
 from rlm_core.records import TurnSample
+
+ADAPTER_FOLDER = "adapter"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,41 +35,115 @@ class Update:
 class Learner:
     """Wraps a causal LM. It computes in the model's own type (bf16 or fp32); masters and optimizer state are fp32.
 
-    With `config.beta > 0` a frozen copy of the model as given is the reference of the KL (a PEFT model needs none: its
-    base is the reference).
+    With `config.lora` an adapter trains instead of the weights. With `config.beta > 0` a frozen copy of the model as given
+    is the reference of the KL; with an adapter there is no copy, since the model without it is the reference.
+
+    In a team, the leader's calls take all processes along; followers run `follow`.
     """
 
-    def __init__(self, model: Any, config: GrpoParams) -> None:
-        self.model = model.eval()  # no dropout: the ratio to the sampler must not be noise
+    def __init__(self, model: Any, config: GrpoParams, *, team: Team | None = None, seed: int = 0) -> None:
+        self.team = team or Team()
         self.config = config
-        self.reference = self._frozen_copy() if config.beta > 0 and not hasattr(model, "disable_adapter") else None
-        self.optimizer = MasterAdamW(model.parameters(), lr=config.lr, max_grad_norm=config.max_grad_norm)
-
-    def _frozen_copy(self) -> Any:
-        reference = copy.deepcopy(self.model)
-        return reference.requires_grad_(False)
+        model = model.eval()  # no dropout: the ratio to the sampler must not be noise
+        if config.lora is not None:
+            model = add_lora(model, config.lora, seed=seed)
+        copied = config.beta > 0 and not has_adapter(model)
+        self.reference = self.team.place(copy.deepcopy(model).requires_grad_(False)) if copied else None
+        self.model = self.team.place(model)
+        self.optimizer = MasterAdamW(self.model.parameters(), lr=config.lr, max_grad_norm=config.max_grad_norm)
+        self.served = ServedModel(self)
 
     def update(self, samples: Sequence[TurnSample], step: int) -> Update:
         """One optimizer step. Without samples (every group equal) the weights stay as they are."""
+        self._take_along("update", list(samples), step)
         lr = self.config.lr * warmup(step, self.config.warmup_steps)
         if not samples:
             return Update(LossReport(), 0.0, lr)
         self.optimizer.param_groups[0]["lr"] = lr
-        report = accumulate_gradients(self.model, samples, self.config, reference=self.reference)
+        report = self.accumulate(samples)
         self.optimizer.step()
         return Update(report, self.optimizer.last_grad_norm, lr)
 
+    def accumulate(self, samples: Sequence[TurnSample]) -> LossReport:
+        """Leave the gradient of the samples' loss with the optimizer's masters: the same one in every process."""
+        team = self.team
+        packing = choose_packing(self.model, self.config.packing)
+        dealt = shares(samples, packing, team.size)
+        # Sharded weights are gathered layer by layer by all processes together, so all must run as many passes.
+        passes = max(count_passes(self.model, s, self.config, packing) for s in dealt) if team.shards else 0
+        report = accumulate_gradients(
+            self.model,
+            dealt[team.rank],
+            self.config,
+            packing,
+            reference=self.reference,
+            scale=team.size if team.shards else 1,  # FSDP takes the mean over processes
+            filler=(samples[0], passes),
+        )
+        team.sum_gradients(self.optimizer.masters)
+        return merge_reports(team.gather(report))
+
     def save(self, file: Path) -> None:
-        """All that training goes on from, except the reference (it is the model that training began with)."""
-        trained = {k: v for k, v in self.model.state_dict().items() if v.dtype == torch.float32}
-        torch.save({"optimizer": self.optimizer.state_dict(), "fp32": trained, "rng": torch.get_rng_state()}, file)
+        """All that training goes on from, except the reference and an adapter's base (the model that training began with)."""
+        if self.team.shards:
+            raise NotImplementedError(
+                "checkpoints of sharded weights: train without FSDP, or with adapters on whole weights"
+            )
+        state = {"optimizer": self.optimizer.state_dict(), "fp32": self._fp32(), "rng": torch.get_rng_state()}
+        torch.save(state, file)
 
     def load(self, file: Path) -> None:
         """Take up what `save` wrote; bf16 weights are made again from their masters."""
+        self._take_along("load", file)
         state = torch.load(file, map_location="cpu", weights_only=True)
         self.model.load_state_dict(state["fp32"], strict=False)
         self.optimizer.load_state_dict(state["optimizer"])
         torch.set_rng_state(state["rng"])
+
+    def _fp32(self) -> dict[str, Tensor]:
+        """What trains in fp32, and so has no master beside it."""
+        named = self.model.named_parameters()
+        return {name: p.detach() for name, p in named if p.requires_grad and p.dtype == torch.float32}
+
+    def weights(self) -> dict[str, Tensor]:
+        """The weights as others know them: see `adapters.merged_state`."""
+        self._take_along("weights")
+        return merged_state(self.model)
+
+    @contextlib.contextmanager
+    def leading(self) -> Iterator[None]:
+        """The leader's block: when it ends well, followers are let go. When it raises, the launcher ends them."""
+        yield
+        self._take_along("end")
+
+    def follow(self) -> None:
+        """A follower's part: do what the leader does, until it lets go."""
+        while True:
+            name, *arguments = self.team.tell()
+            if name == "end":
+                return
+            getattr(self, name)(*arguments)
+
+    def _take_along(self, name: str, *arguments: Any) -> None:
+        if self.team.leads:
+            self.team.tell((name, *arguments))
+
+
+class ServedModel:
+    """The trained model for whoever samples from it or keeps it: plain names, adapters merged, shards gathered."""
+
+    def __init__(self, learner: Learner) -> None:
+        self._learner = learner
+
+    def state_dict(self) -> dict[str, Tensor]:
+        return self._learner.weights()
+
+    def save_pretrained(self, folder: Path, state_dict: dict[str, Tensor] | None = None) -> None:
+        """A plain Hugging Face folder, and the adapter in a folder within, if there is one."""
+        model = self._learner.model
+        plain_model(model).save_pretrained(folder, state_dict=self.state_dict() if state_dict is None else state_dict)
+        if has_adapter(model):
+            save_adapter(model, Path(folder) / ADAPTER_FOLDER)
 
 
 def warmup(step: int, steps: int) -> float:

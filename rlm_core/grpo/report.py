@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -37,6 +38,26 @@ class LossReport:
     """Tokens that went through the model."""
     num_passes: int = 0
     packing: str = ""
+
+
+def merge_reports(reports: Sequence[LossReport]) -> LossReport:
+    """One report of what several processes did: sums are summed, means are weighted by their tokens."""
+    if len(reports) == 1:
+        return reports[0]
+    scored = [r.num_scored for r in reports]
+
+    def mean(name: str) -> float:
+        return sum(getattr(r, name) * n for r, n in zip(reports, scored, strict=True)) / max(1, sum(scored))
+
+    return LossReport(
+        loss=sum(r.loss for r in reports),
+        num_samples=sum(r.num_samples for r in reports),
+        num_scored=sum(scored),
+        num_computed=sum(r.num_computed for r in reports),
+        num_passes=sum(r.num_passes for r in reports),
+        packing=reports[0].packing,
+        **{name: mean(name) for name in ("kl", "entropy", "ratio_outside", "logp_gap", "clipped")},
+    )
 
 
 @dataclass
