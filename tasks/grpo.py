@@ -105,7 +105,8 @@ async def _train(stage: Stage, folder: Path, queries: list[Query], validation: l
 
 @contextlib.asynccontextmanager
 async def open_actor(stage: Stage) -> AsyncIterator[Actor]:
-    """A vLLM server on the SFT model, as the loop's sampling side; it ends with the block."""
+    """A vLLM server on the SFT model, as the loop's sampling side; with `children: frozen` a second one for the children,
+    whose weights stay. They end with the block."""
     from rlm_core.grpo.actor import ServerActor
     from rlm_core.policies import ChatRenderer, VllmPolicy, VllmServer, load_tokenizer, stop_ids
     from rlm_core.rollouts import RolloutConfig
@@ -115,8 +116,18 @@ async def open_actor(stage: Stage) -> AsyncIterator[Actor]:
     async with (
         VllmServer.from_params(params.serve, SFT, dtype=params.model.dtype) as server,
         VllmPolicy(server, ChatRenderer(load_tokenizer(SFT)), stop_ids=stop_ids(SFT)) as policy,
+        contextlib.AsyncExitStack() as also,
     ):
-        yield ServerActor(server, policy, config, concurrency=params.serve.max_num_seqs)
+        child_policy = None
+        if params.grpo.children == "frozen":
+            frozen = await also.enter_async_context(
+                VllmServer.from_params(params.serve, SFT, dtype=params.model.dtype)
+            )
+            renderer = ChatRenderer(load_tokenizer(SFT))
+            child_policy = await also.enter_async_context(VllmPolicy(frozen, renderer, stop_ids=stop_ids(SFT)))
+        yield ServerActor(
+            server, policy, config, concurrency=params.serve.max_num_seqs, child_policy=child_policy
+        )
 
 
 def _report(stage: Stage, state: Any, chosen: str) -> None:

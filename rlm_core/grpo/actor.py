@@ -29,8 +29,18 @@ class Actor(Protocol):
 class ServerActor:
     """An actor on a vLLM server: trees run concurrently, all of their model calls in one continuous batch."""
 
-    def __init__(self, server: VllmServer, policy: Policy, config: RolloutConfig, *, concurrency: int) -> None:
+    def __init__(
+        self,
+        server: VllmServer,
+        policy: Policy,
+        config: RolloutConfig,
+        *,
+        concurrency: int,
+        child_policy: Policy | None = None,
+    ) -> None:
+        """`child_policy` acts below the root, if given: a frozen model, whose tokens no step trains on."""
         self._server, self._policy, self._config, self._concurrency = server, policy, config, concurrency
+        self._child_policy = child_policy
 
     @property
     def version(self) -> int:
@@ -38,17 +48,26 @@ class ServerActor:
 
     async def roll_out(self, queries: Sequence[Query], *, samples: int, seed: int) -> list[Rollout]:
         return await run_rollouts(
-            queries, self._policy, self._config, samples=samples, seed=seed, concurrency=self._concurrency
+            queries,
+            self._policy,
+            self._config,
+            samples=samples,
+            seed=seed,
+            concurrency=self._concurrency,
+            child_policy=self._child_policy,
         )
 
     async def publish(self, model: Any) -> int:
         return await self._server.reload(model.state_dict())
 
 
-def check_versions(rollouts: Sequence[Rollout], version: int) -> None:
-    """Raise unless every sampled token is of `version`: on-policy training must not learn from stale weights unnoticed."""
+def check_versions(rollouts: Sequence[Rollout], version: int, *, frozen_children: bool = False) -> None:
+    """Raise unless every sampled token is of `version`: on-policy training must not learn from stale weights unnoticed.
+
+    `frozen_children`: children act with a model that stays, and only the root's tokens are checked.
+    """
     for tree in rollouts:
-        for node in tree.walk():
+        for node in [tree] if frozen_children else tree.walk():
             for index, turn in enumerate(node.turns):
                 if turn.completion_ids and turn.weights_version != version:
                     raise RuntimeError(

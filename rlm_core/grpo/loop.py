@@ -69,19 +69,20 @@ class Training:
     """Kept in every checkpoint, e.g. the id of the tracking run."""
 
     async def run(self) -> TrainingState:
-        """Train to `config.steps`, from the newest checkpoint if there is one."""
+        """Train to `config.steps` or `config.max_sampled_tokens`, from the newest checkpoint if there is one."""
         if not self.queries:
             raise ValueError("no training queries")
         state = load_checkpoint(self.folder, self.learner) or TrainingState()
         if state.step:
-            await self.actor.publish(self.learner.model)
+            await self.actor.publish(self.learner.served)
         with Progress("grpo", self.config.steps, "steps", done=state.step, every_seconds=0) as progress:
-            for step in range(state.step, self.config.steps):
+            while not self._is_over(state):
+                step = state.step
                 await self.validate(state, step)
                 figures = await self.train_step(step)
                 state.curve.append({"step": step, **figures})
                 state.step = step + 1
-                if state.step % self.config.save_every == 0 or state.step == self.config.steps:
+                if state.step % self.config.save_every == 0 or self._is_over(state):
                     save_checkpoint(self.folder, self.learner, state, self.extra)
                 progress.advance(note=_note(figures))
                 if guard_parted(state.curve):
@@ -89,8 +90,14 @@ class Training:
                         "the reward rises while evidence F1, which it does not see, falls: the model may be learning to "
                         "please the judge; read some rollouts before you trust the reward"
                     )
-        await self.validate(state, self.config.steps)
+        await self.validate(state, state.step)
         return state
+
+    def _is_over(self, state: TrainingState) -> bool:
+        """All steps are done, or the budget of sampled tokens is spent."""
+        limit = self.config.max_sampled_tokens
+        spent = limit is not None and sum(row["completion_tokens"] for row in state.curve) >= limit
+        return spent or state.step >= self.config.steps
 
     async def train_step(self, step: int) -> dict[str, float]:
         """One batch of rollouts, one update; returns the step's figures."""
@@ -99,7 +106,7 @@ class Training:
         batch_Q = draw(self.queries, self.config.queries_per_step, step, self.seed)
         rollouts, version = await self._roll_out(batch_Q, group_size, derive_seed(self.seed, "train", step))
         clock.lap("seconds_rollout")
-        check_versions(rollouts, version)
+        check_versions(rollouts, version, frozen_children=self.config.children == "frozen")
         queries_QG = [query for query in batch_Q for _ in range(group_size)]
         judgements = await judge_trees(self.judge, queries_QG, rollouts)
         clock.lap("seconds_judge")
@@ -107,7 +114,7 @@ class Training:
         samples = turn_samples(rollouts, advantages, self.config)
         update = self.learner.update(samples, step)
         clock.lap("seconds_train")
-        await self.actor.publish(self.learner.model)
+        await self.actor.publish(self.learner.served)
         clock.lap("seconds_publish")
         figures = {
             **rollout_figures(queries_QG, rollouts, judgements),
@@ -122,7 +129,7 @@ class Training:
     async def validate(self, state: TrainingState, step: int) -> None:
         """Roll out on validation queries where the schedule says so (and before the first and after the last update)."""
         every = self.config.eval_every
-        due = every and (step % every == 0 or step == self.config.steps)
+        due = every and (step % every == 0 or self._is_over(state))
         if not due or not self.validation:
             return
         queries = list(self.validation)[: self.config.eval_queries]
@@ -135,7 +142,7 @@ class Training:
         state.validation.append({"step": step, **figures})
         reward = figures.get("val_reward_mean")
         if reward is not None and (state.best_reward is None or reward > state.best_reward):
-            self.save_best(self.learner.model, self.folder / "best")
+            self.save_best(self.learner.served, self.folder / "best")
             state.best_reward, state.best_step = reward, step
 
     async def _roll_out(self, queries: Sequence[Query], samples: int, seed: int) -> tuple[list[Rollout], int]:

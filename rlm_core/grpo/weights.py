@@ -9,7 +9,8 @@ unrolls to one weight a turn: a node of mass m gives each of its turns m/T and e
 A root has mass 1. A tree without children thus weighs 1, one with children 2, one more a level (`tree_mass: per_node`);
 `constant` divides by that sum, so that every tree weighs 1.
 
-Variants (`GrpoParams`): `children: no_division` gives each child its parent's whole mass, `root_only` trains no child.
+Variants (`GrpoParams`): `children: no_division` gives each child its parent's whole mass, `root_only` and `frozen`
+(children act with the SFT model) train no child.
 `token_aggregation: node_mean` splits a node's mass over its tokens instead of its turns; `constant` replaces a turn's
 mean over n tokens by the sum over them divided by `token_normaliser`, that is, scales the turn by n / normaliser.
 `length_cut: mask` leaves out turns cut at the token limit; it changes no other turn's weight.
@@ -80,7 +81,7 @@ def _masses(node: Rollout, mass: float, config: GrpoParams) -> Iterator[float]:
 
 
 def _children(node: Rollout, mass: float, config: GrpoParams) -> Iterator[tuple[Rollout, float]]:
-    if config.children == "root_only":
+    if config.children in ("root_only", "frozen"):
         return
     divisor = 1 if config.children == "no_division" else len(node.children)
     for child in node.children:
