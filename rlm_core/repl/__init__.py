@@ -1,6 +1,7 @@
 """A sandboxed Python session for model-written code: `Repl.open(...)`, `execute(code)`."""
 
 from rlm_core.repl.forkserver import probe
+from rlm_core.repl.handover import shared_context
 from rlm_core.repl.limits import ReplLimits
 from rlm_core.repl.repl import ExecutionResult, Repl, SubcallError, SubcallHandler
 from rlm_core.repl.sandbox.report import Layer, SandboxReport, SandboxUnavailable
@@ -15,4 +16,5 @@ __all__ = [
     "SubcallError",
     "SubcallHandler",
     "probe",
+    "shared_context",
 ]

@@ -58,7 +58,12 @@ class Zygote:
             plan.first_uid = None  # an unprivileged user could not even import the standard library
         if plan.landlock_abi:
             rules = [(path, landlock.READ) for path in plan.readable] + [("/dev/null", landlock.READ_WRITE_FILE)]
-            plan.rules = [(landlock.open_rule(path), rights) for path, rights in rules]
+            if plan.own_root:
+                rules.append((namespaces.SCRATCH_PARENT, landlock.SCRATCH))
+            plan.ruleset = landlock.make_ruleset(plan.landlock_abi, rules)
+        if plan.seccomp:
+            seccomp.prepare()
+        libc.drop_bounding_set()  # once for all workers; what this process may do itself stays
 
     def _enter_namespaces(self) -> None:
         plan = self._plan

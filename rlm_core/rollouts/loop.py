@@ -15,6 +15,7 @@ from rlm_core.prompts import Allowance, Task, build_messages, cue, last_cue, ope
 from rlm_core.prompts import feedback as say
 from rlm_core.protocol import parse_turn
 from rlm_core.records import ErrorClass, Query, Rollout, Status, Turn
+from rlm_core.repl import shared_context
 from rlm_core.rollouts.budget import Budget
 from rlm_core.rollouts.config import RolloutConfig
 from rlm_core.rollouts.events import Observer
@@ -41,7 +42,7 @@ async def run_rollout(
     """Run one rollout tree and return it, whatever happened in it; only cancellation raises.
 
     A `str` is a question without a context. `sample` tells apart several trees of one query: it is in their ids, and so in
-    their seeds. `child_policy` acts below the root; `gate` bounds model calls at once.
+    their seeds. `child_policy` acts below the root; `gate` bounds model calls at once. The context must not change meanwhile.
     """
     config = config or RolloutConfig()
     if isinstance(query, str):
@@ -57,7 +58,8 @@ async def run_rollout(
     task = Task(query.question, "" if query.context is None else query.context)
     messages = opening(task, config.style, Allowance(budget.subcalls, budget.depth_left))
     root = Node(id=f"{query.id}.{sample}", task=task, budget=budget, query_id=query.id, opening=messages)
-    await run_node(tree, root)
+    with shared_context(task.context):
+        await run_node(tree, root)
     provenance = {"sample": sample, "config": config.shape}
     return root.freeze(cue_kept=config.cue_kept, policy=policy_name(policy), provenance=provenance)
 

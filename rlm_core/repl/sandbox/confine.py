@@ -26,8 +26,8 @@ class Plan:
     """Folders that stay readable: standard library, extension modules, the C libraries they need, time zones."""
     base_bytes: int = 0
     """Address space of the idle interpreter."""
-    rules: list[tuple[int, int]] = field(default_factory=list)
-    """Landlock rules, opened by the fork server."""
+    ruleset: int = -1
+    """The descriptor of Landlock's rules, made by the fork server."""
 
     @property
     def sandboxed(self) -> bool:
@@ -61,27 +61,24 @@ def confine(plan: Plan, limits: dict[str, int | float], serial: int) -> None:
     """
     uid = plan.first_uid + serial % _UID_SPAN if plan.first_uid is not None else None
     scratch_mb = int(limits["scratch_mb"])
-    rules = list(plan.rules)
     os.umask(0o077)
     if plan.own_root and scratch_mb > 0:
         owner = uid if uid is not None else os.geteuid()
         namespaces.mount_scratch(scratch_mb, owner, owner if uid is not None else os.getegid())
-        rules.append((landlock.open_rule(namespaces.SCRATCH), landlock.SCRATCH))
         os.chdir(namespaces.SCRATCH)
         _name_scratch()
     else:
         os.chdir("/")
     libc.prctl(libc.PR_SET_NO_NEW_PRIVS, 1)
-    landlock.restrict_self(plan.landlock_abi, rules)
+    landlock.restrict_self(plan.ruleset)
     if uid is not None:
-        libc.drop_bounding_set()
         os.setgroups([])
         os.setresgid(uid, uid, uid)
         os.setresuid(uid, uid, uid)
     else:
         if plan.namespaces and os.geteuid() != 0:
             libc.unshare(libc.CLONE_NEWUSER)  # unmapped; only so that RLIMIT_NPROC counts this worker alone
-        libc.drop_bounding_set()
+            libc.drop_bounding_set()  # the new namespace came with a full one
     limit_resources(plan, limits)
     libc.clear_capabilities()
     libc.prctl(libc.PR_SET_DUMPABLE, 0)

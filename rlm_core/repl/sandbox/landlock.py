@@ -6,9 +6,9 @@ not know are left out, and the seccomp layer refuses the calls in question anywa
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import os
+import stat
 import struct
 
 from rlm_core.repl.sandbox import libc
@@ -40,15 +40,10 @@ def abi() -> int:
         return 0
 
 
-def open_rule(path: str) -> int:
-    """A descriptor that names `path` in a rule, whatever is mounted later."""
-    return os.open(path, os.O_PATH | os.O_CLOEXEC)
+def make_ruleset(version: int, rules: list[tuple[str, int]]) -> int:
+    """A descriptor of the rules, pairs of (path, rights), for `restrict_self` of any process forked later.
 
-
-def restrict_self(version: int, rules: list[tuple[int, int]]) -> None:
-    """Confine the calling thread, for good, to `rules`: pairs of (descriptor from `open_rule`, rights).
-
-    Needs no_new_privs. Raises `OSError`.
+    A rule on a folder holds for what is mounted below it later, too. Raises `OSError`.
     """
     handled = _FS_BY_ABI.get(version, _FS_LATEST)
     fields = [handled]
@@ -60,13 +55,18 @@ def restrict_self(version: int, rules: list[tuple[int, int]]) -> None:
     ruleset = libc.syscall(
         _CREATE_RULESET, ctypes.create_string_buffer(attributes, len(attributes)), len(attributes), 0
     )
-    try:
-        for descriptor, rights in rules:
-            is_folder = (os.fstat(descriptor).st_mode & 0o170000) == 0o040000
+    for path, rights in rules:
+        descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        try:
+            is_folder = stat.S_ISDIR(os.fstat(descriptor).st_mode)
             allowed = rights & handled & (~0 if is_folder else _FILE_RIGHTS)
             rule = struct.pack("=Qi", allowed, descriptor)
             libc.syscall(_ADD_RULE, ruleset, _RULE_PATH_BENEATH, ctypes.create_string_buffer(rule, len(rule)), 0)
-        libc.syscall(_RESTRICT_SELF, ruleset, 0)
-    finally:
-        with contextlib.suppress(OSError):
-            os.close(ruleset)
+        finally:
+            os.close(descriptor)
+    return ruleset
+
+
+def restrict_self(ruleset: int) -> None:
+    """Confine the calling thread, for good. Needs no_new_privs. Raises `OSError`."""
+    libc.syscall(_RESTRICT_SELF, ruleset, 0)

@@ -23,7 +23,9 @@ _FLAGS = (
 _STATVFS_TO_MOUNT = {1: 1, 2: 2, 4: 4, 8: 8, 1024: 1024, 2048: 2048, 4096: 1 << 21}
 """ST_RDONLY, NOSUID, NODEV, NOEXEC, NOATIME, NODIRATIME, RELATIME: flags that a user namespace may not clear."""
 
-SCRATCH = "/scratch"
+SCRATCH_PARENT = "/scratch"
+SCRATCH = f"{SCRATCH_PARENT}/own"
+"""Where a worker's own scratch folder is mounted; Landlock's rule names the folder above, before there is a mount."""
 NO_ROOT = "no own root"
 
 
@@ -94,7 +96,7 @@ def change_root(readable: list[str]) -> None:
                 Path(target).mkdir(parents=True, exist_ok=True)
             _bind_read_only(f"/proc/self/fd/{descriptor}", target, keep_device=path == "/dev/null")
             os.close(descriptor)
-        Path(base + SCRATCH).mkdir()
+        Path(base + SCRATCH).mkdir(parents=True)
         for path in readable:
             site = f"{base}{path}/site-packages"
             if Path(site).is_dir():

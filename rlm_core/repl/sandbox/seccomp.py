@@ -12,6 +12,7 @@ import errno
 import os
 import platform
 import struct
+from functools import lru_cache
 
 from rlm_core.repl.sandbox import libc
 from rlm_core.repl.sandbox.syscalls import ALWAYS, ARCHITECTURES, CHECKED, number
@@ -20,6 +21,7 @@ _LOAD, _JUMP_EQ, _JUMP_GE, _RETURN = 0x20, 0x15, 0x35, 0x06
 _OFFSET_NUMBER, _OFFSET_ARCH, _OFFSET_ARGS = 0, 4, 16
 _ALLOW, _KILL_PROCESS, _ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
 _X32_BIT = 0x40000000
+_DENIED = _ERRNO | errno.EPERM
 _SECCOMP_SET_MODE_FILTER_PRCTL = (22, 2)  # PR_SET_SECCOMP, SECCOMP_MODE_FILTER
 
 _THREAD_FLAGS = (0x003D0F00, 0x007D0F00)
@@ -32,6 +34,7 @@ _PRCTL = (15, 16)
 """The thread's name."""
 
 Instruction = tuple[int, int, int, int]
+_INSTRUCTION = struct.Struct("=HBBI")
 
 
 def supported() -> bool:
@@ -40,36 +43,42 @@ def supported() -> bool:
 
 def program(*, threads: bool, pid: int) -> list[Instruction]:
     """The filter for the process `pid` (as it sees itself), which may make threads or not."""
-    denied = _ERRNO | errno.EPERM
+    return [*_common(threads=threads), *_own_signals(pid)]
+
+
+def _common(*, threads: bool) -> list[Instruction]:
+    """The part that is the same for every process."""
     code: list[Instruction] = [
         (_LOAD, 0, 0, _OFFSET_ARCH),
         (_JUMP_EQ, 1, 0, ARCHITECTURES[platform.machine()]),
         (_RETURN, 0, 0, _KILL_PROCESS),
         (_LOAD, 0, 0, _OFFSET_NUMBER),
         (_JUMP_GE, 0, 1, _X32_BIT),
-        (_RETURN, 0, 0, denied),
+        (_RETURN, 0, 0, _DENIED),
     ]
     for name in ALWAYS:
         if (call := number(ALWAYS, name)) is not None:
             code += [(_JUMP_EQ, 0, 1, call), (_RETURN, 0, 0, _ALLOW)]
-
-    def checked(name: str, block: list[Instruction]) -> None:
-        call = number(CHECKED, name)
-        assert call is not None
-        code.append((_JUMP_EQ, 0, len(block), call))
-        code.extend(block)
-
-    checked("fcntl", _argument_in(1, _FCNTL, denied))
-    checked("ioctl", _argument_in(1, _IOCTL, _ERRNO | errno.ENOTTY))
-    checked("prctl", _argument_in(0, _PRCTL, denied))
-    checked("prlimit64", _argument_in(0, (0,), denied))
-    checked("clone", _argument_in(0, _THREAD_FLAGS if threads else (), denied))
+    code += _checked("fcntl", _argument_in(1, _FCNTL, _DENIED))
+    code += _checked("ioctl", _argument_in(1, _IOCTL, _ERRNO | errno.ENOTTY))
+    code += _checked("prctl", _argument_in(0, _PRCTL, _DENIED))
+    code += _checked("prlimit64", _argument_in(0, (0,), _DENIED))
+    code += _checked("clone", _argument_in(0, _THREAD_FLAGS if threads else (), _DENIED))
     # glibc falls back to clone, whose flags a filter can read, when clone3 does not exist
-    checked("clone3", [(_RETURN, 0, 0, _ERRNO | errno.ENOSYS)])
-    checked("kill", _argument_in(0, (pid,), denied))
-    checked("tgkill", _argument_in(0, (pid,), denied))
-    code.append((_RETURN, 0, 0, denied))
+    code += _checked("clone3", [(_RETURN, 0, 0, _ERRNO | errno.ENOSYS)])
     return code
+
+
+def _own_signals(pid: int) -> list[Instruction]:
+    """Signals to the process itself, and the end: all else is refused."""
+    own = _argument_in(0, (pid,), _DENIED)
+    return [*_checked("kill", own), *_checked("tgkill", own), (_RETURN, 0, 0, _DENIED)]
+
+
+def _checked(name: str, block: list[Instruction]) -> list[Instruction]:
+    call = number(CHECKED, name)
+    assert call is not None
+    return [(_JUMP_EQ, 0, len(block), call), *block]
 
 
 def _argument_in(index: int, values: tuple[int, ...], otherwise: int) -> list[Instruction]:
@@ -84,11 +93,25 @@ def _argument_in(index: int, values: tuple[int, ...], otherwise: int) -> list[In
     return block
 
 
+def prepare() -> None:
+    """Build what filters have in common, so that processes forked from this one need not."""
+    for threads in (True, False):
+        _packed_common(threads=threads)
+
+
+@lru_cache(maxsize=2)
+def _packed_common(*, threads: bool) -> bytes:
+    return _pack(_common(threads=threads))
+
+
+def _pack(code: list[Instruction]) -> bytes:
+    return b"".join(_INSTRUCTION.pack(*instruction) for instruction in code)
+
+
 def install(*, threads: bool, pid: int | None = None) -> None:
     """Confine the calling thread and all it starts, for good. Needs no_new_privs. Raises `OSError`."""
-    code = program(threads=threads, pid=os.getpid() if pid is None else pid)
-    packed = b"".join(struct.pack("=HBBI", *instruction) for instruction in code)
+    packed = _packed_common(threads=threads) + _pack(_own_signals(os.getpid() if pid is None else pid))
     buffer = ctypes.create_string_buffer(packed, len(packed))
-    header = struct.pack("@HP", len(code), ctypes.addressof(buffer))
+    header = struct.pack("@HP", len(packed) // _INSTRUCTION.size, ctypes.addressof(buffer))
     pointer = ctypes.create_string_buffer(header, len(header))
     libc.prctl(*_SECCOMP_SET_MODE_FILTER_PRCTL, ctypes.addressof(pointer))

@@ -137,7 +137,7 @@ def _arrange_streams() -> int:
 
 def _load_context() -> Any:
     size = os.fstat(_CONTEXT).st_size
-    with mmap.mmap(_CONTEXT, size, prot=mmap.PROT_READ) as view:
+    with mmap.mmap(_CONTEXT, size, flags=mmap.MAP_SHARED | mmap.MAP_POPULATE, prot=mmap.PROT_READ) as view:
         os.close(_CONTEXT)
         return marshal.loads(view)
 

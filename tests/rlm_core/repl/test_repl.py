@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import time
 from typing import Any
 
 import pytest
 
 from rlm_core.records import ErrorClass
-from rlm_core.repl import ExecutionResult, Repl, ReplLimits, SandboxUnavailable, SubcallError, forkserver
+from rlm_core.repl import (
+    ExecutionResult,
+    Repl,
+    ReplLimits,
+    SandboxUnavailable,
+    SubcallError,
+    forkserver,
+    handover,
+    shared_context,
+)
 
 PAPERS = {
     "p1": {"title": "On mice", "abstract": "Mice were fed.", "text": "Introduction. Mice were fed with grain daily."},
@@ -78,7 +88,7 @@ async def test_dataclasses_and_pickles_of_own_classes_work() -> None:
 async def test_the_scratch_folder_is_private_and_writable() -> None:
     code = "import os, tempfile\nopen('note', 'w').write('hi')\n"
     code += "with tempfile.NamedTemporaryFile() as f: pass\nprint(os.getcwd(), os.listdir())"
-    assert (await run_one(code)).stdout == "/scratch ['note']\n"
+    assert (await run_one(code)).stdout == "/scratch/own ['note']\n"
     assert (await run_one("import os\nos.listdir()")).stdout == "[]\n"
 
 
@@ -459,3 +469,34 @@ async def test_fifty_at_once() -> None:
     finally:
         await asyncio.gather(*(repl.__aexit__(None, None, None) for repl in repls))
     assert time.monotonic() - start < 20
+
+
+async def test_a_shared_context_is_packed_once_and_its_file_goes_with_the_last_user(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    packed: list[Any] = []
+    write = handover._write_memory_file
+    monkeypatch.setattr(handover, "_write_memory_file", lambda context: packed.append(context) or write(context))
+    context, other = {"p": {"text": "shared"}}, {"p": {"text": "other"}}
+    with shared_context(context):
+        with shared_context(context):
+            for _ in range(3):
+                async with Repl.open(context) as repl:
+                    assert (await repl.execute("context['p']['text']")).stdout == "'shared'\n"
+        async with Repl.open(context) as repl, Repl.open(other) as stranger:
+            assert (await stranger.execute("context['p']['text']")).stdout == "'other'\n"
+    assert packed == [context, other]
+    assert handover._shared == {}
+    context["p"]["text"] = "changed"
+    async with Repl.open(context) as repl:
+        assert (await repl.execute("context['p']['text']")).stdout == "'changed'\n"
+
+
+async def test_a_context_file_cannot_be_changed_by_whoever_holds_it() -> None:
+    descriptor = await handover.memory_file("abc")
+    try:
+        for change in (lambda: os.pwrite(descriptor, b"x", 0), lambda: os.ftruncate(descriptor, 0)):
+            with pytest.raises(PermissionError):
+                change()
+    finally:
+        os.close(descriptor)
