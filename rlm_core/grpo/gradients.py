@@ -104,6 +104,7 @@ def _terms(model: Any, work: Pass, config: GrpoParams, reference: Any) -> TokenT
         clip_high=config.clip_high,
         ref_T=ref_T,
         beta=config.beta,
+        importance_cap=config.importance_cap if config.ahead else None,
     )
 
 

@@ -7,6 +7,17 @@ Formula, for a token with log-probability `logp` under the current weights, `old
     turn  = mean over the completion tokens of token
     L     = sum over turns of weight * turn
 
+With roll-outs one update old (`importance_cap` C), `old` is of another policy than the one before this update, and::
+
+    w     = min(exp(before - old), C)          before = logp under the weights before the update, not differentiated
+    rho   = exp(logp - before)
+    token = -w * min(rho * A, clip(rho, 1 - clip_low, 1 + clip_high) * A)  +  the KL term
+
+One update a batch: the weights before it are the current ones, so `before` is `logp` itself, rho is 1 in value, and the
+gradient is `-w * A * grad logp`: of policy gradients on the older policy's tokens, each weighed by how much likelier it has
+become, the weight truncated to bound the variance. (Truncated weights: IMPALA, arXiv 1802.01561, eq. 1; behaviour apart
+from proximal policy: Hilton et al., arXiv 2110.00641, eq. 3, and AReaL, arXiv 2505.24298, eq. 5.)
+
 Source: GRPO (DeepSeekMath, arXiv 2402.03300, eq. 3) with its k3 estimate of the KL to a reference; token-level ratios,
 as TRL's `GRPOTrainer` computes with `loss_type="grpo"`. Departures: weights come from the rollout tree
 (`weights.py`) instead of 1/rows; `old` is the sampler's own log-probability, so that the clipped ratio also corrects
@@ -29,6 +40,7 @@ class TokenTerms:
 
     loss_T: Tensor
     ratio_T: Tensor
+    """To the policy that sampled: exp(logp - old)."""
     kl_T: Tensor
     """k3 estimate of the KL to the reference; zeros without one."""
 
@@ -42,11 +54,15 @@ def token_terms(
     clip_high: float = 0.2,
     ref_T: Tensor | None = None,
     beta: float = 0.0,
+    importance_cap: float | None = None,
 ) -> TokenTerms:
-    """Loss, ratio and KL of each token. All inputs have shape [T]; only `logp_T` needs a gradient."""
+    """Loss, ratio to the sampler and KL of each token. All inputs have shape [T]; only `logp_T` needs a gradient."""
     ratio_T = torch.exp(logp_T - old_T)
-    clipped_T = ratio_T.clamp(1 - clip_low, 1 + clip_high)
-    loss_T = -torch.minimum(ratio_T * advantage_T, clipped_T * advantage_T)
+    weight_T, rho_T = torch.ones_like(ratio_T), ratio_T
+    if importance_cap is not None:
+        weight_T, rho_T = ratio_T.detach().clamp(max=importance_cap), torch.exp(logp_T - logp_T.detach())
+    clipped_T = rho_T.clamp(1 - clip_low, 1 + clip_high)
+    loss_T = -weight_T * torch.minimum(rho_T * advantage_T, clipped_T * advantage_T)
     kl_T = torch.zeros_like(logp_T) if ref_T is None else k3(logp_T, ref_T)
     if beta:
         loss_T = loss_T + beta * kl_T

@@ -31,7 +31,7 @@ class LossReport:
     logp_gap: float = 0.0
     """Mean of |logp - logp as sampled|."""
     clipped: float = 0.0
-    """Share of tokens whose gradient the clip removes."""
+    """Share of tokens whose gradient the clip removes; with roll-outs one update old, whose weight is truncated."""
     num_samples: int = 0
     num_scored: int = 0
     num_computed: int = 0
@@ -81,9 +81,12 @@ class Tally:
         gap_T = ratio_T.log()
         gain_T = work.per_token([s.advantage for s in work.samples], ratio_T)
         outside_T = (ratio_T < RATIO_BAND[0]) | (ratio_T > RATIO_BAND[1])
-        low_T = (ratio_T < 1 - self.config.clip_low) & (gain_T < 0)
-        high_T = (ratio_T > 1 + self.config.clip_high) & (gain_T > 0)
-        rows = (terms.kl_T, -(gap_T + old_T), outside_T, gap_T.abs(), low_T | high_T)
+        if self.config.ahead:
+            clipped_T = ratio_T > self.config.importance_cap
+        else:
+            low_T = (ratio_T < 1 - self.config.clip_low) & (gain_T < 0)
+            clipped_T = low_T | ((ratio_T > 1 + self.config.clip_high) & (gain_T > 0))
+        rows = (terms.kl_T, -(gap_T + old_T), outside_T, gap_T.abs(), clipped_T)
         self.sums += torch.stack([row.double().sum() for row in rows]).cpu()
         self.loss += loss.item()
         self.num_samples += len(work.samples)
