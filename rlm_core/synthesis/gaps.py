@@ -12,6 +12,11 @@ from rapidfuzz.distance import Levenshtein
 REACH = 400
 """Letters around a chain's ends in which a short rest of the passage (a last line) is looked for."""
 
+FAR = 12_000
+"""Letters, about two dense pages, in which a rest that stands alone on a line, and only once, is looked for."""
+LONE = 12
+"""Letters that such a rest needs."""
+
 
 class Block(NamedTuple):
     """`length` equal letters: from `g` on in the passage, from `n` on in the text."""
@@ -104,7 +109,7 @@ def _before(head: str, n: int, target: Target) -> list[Block]:
         return [Block(len(head) - g - length, n - m - length, length) for g, m, length in reversed(close)]
     if _ends_word(n, n - len(head), target):
         return [Block(0, n - len(head), len(head))]
-    return _short_line(head, 0, max(0, n - REACH), n, target, from_left=False)
+    return _short_line(head, 0, max(0, n - REACH), n, target, from_left=False) or _lone_line(head, 0, n, target)
 
 
 def _after(tail: str, g: int, n: int, target: Target) -> list[Block]:
@@ -121,7 +126,7 @@ def _after(tail: str, g: int, n: int, target: Target) -> list[Block]:
         return blocks
     if _ends_word(n, n + len(tail), target):
         return [Block(g, n, len(tail))]
-    return _short_line(tail, g, n, n + REACH, target, from_left=True)
+    return _short_line(tail, g, n, n + REACH, target, from_left=True) or _lone_line(tail, g, n, target)
 
 
 def _ends_word(inside: int, bound: int, target: Target) -> bool:
@@ -172,6 +177,22 @@ def _short_line(rest: str, g: int, low: int, high: int, target: Target, *, from_
             return [Block(g, at, len(rest))]
         at = letters.find(rest, at + 1, high) if from_left else letters.rfind(rest, low, at + len(rest) - 1)
     return []
+
+
+def _lone_line(rest: str, g: int, n: int, target: Target) -> list[Block]:
+    """A rest at a line's start or end, before or after, that stands nowhere else within `FAR`: it is the passage's own.
+
+    A last line on the next page's other column may be set before the rest of the passage, or after a whole table.
+    """
+    if not LONE <= len(rest) <= 60:
+        return []
+    letters = target.letters
+    low, high = max(0, n - FAR), min(len(letters), n + FAR)
+    at = letters.find(rest, low, high)
+    if at < 0 or letters.find(rest, at + 1, high) >= 0:
+        return []
+    bounded = at in target.line_bounds or at + len(rest) in target.line_bounds
+    return [Block(g, at, len(rest))] if bounded else []
 
 
 def _equal(gold: str, text: str, g: int, n: int) -> list[Block]:

@@ -78,6 +78,29 @@ def test_a_passage_that_goes_on_at_the_top_of_the_next_column():
     ]
 
 
+LINES = ["The quick brown fox jumps over the lazy dog", "and runs away from the terrified hunters"]
+LAST = "of the northern valley."
+
+
+@pytest.mark.parametrize("where", ["set before the rest", "after a whole table"])
+def test_a_last_line_in_the_other_column_far_away(where):
+    table = "\n".join(f"{n} {n * 37 % 101} {n * 53 % 97} plots" for n in range(200))
+    rest = "\n".join(LINES)
+    text = {
+        "set before the rest": f"Gauges were read daily {LAST}\n{OTHER}\n{OTHER}\n{OTHER}\n{rest} loggers failed",
+        "after a whole table": f"{rest} loggers failed\n{table}\nGauges were read daily {LAST}\n{OTHER}",
+    }[where]
+    (span,) = locate(FOX, text)
+    assert span.score == 1.0
+    assert sorted(" ".join(pieces_of(span, text)).split()) == sorted(FOX.split())
+
+
+def test_a_last_line_that_stands_there_twice_is_nobodys():
+    text = f"Gauges were read daily {LAST}\n{OTHER}\n{OTHER} {LAST}\n{OTHER}\n" + "\n".join(LINES) + " loggers failed"
+    (span,) = locate(FOX, text)
+    assert LAST not in pieces_of(span, text) and 0.75 < span.score < 0.85
+
+
 @pytest.mark.parametrize(
     "noisy",
     [
@@ -89,8 +112,21 @@ def test_a_passage_that_goes_on_at_the_top_of_the_next_column():
         FOX.replace("hunters", "hunt ers").replace("valley", "va11ey"),
         FOX.replace("fox", "fax").replace("terrified", "terrifled").replace("lazy", "1azy"),
         FOX.replace("fi", "(cid:12)"),
+        "T\n" + FOX[1:],
+        "T \n\n" + FOX[1:].upper(),
     ],
-    ids=["glued", "hyphens", "ligature", "case", "spaces", "split-word", "ocr-errors", "glyph-number"],
+    ids=[
+        "glued",
+        "hyphens",
+        "ligature",
+        "case",
+        "spaces",
+        "split-word",
+        "ocr-errors",
+        "glyph-number",
+        "drop-cap",
+        "drop-cap-capitals",
+    ],
 )
 def test_noise_of_every_kind(noisy):
     text = f"{OTHER} {noisy} {OTHER}"
