@@ -80,7 +80,7 @@ class Team:
         return list(gather_object([item]))
 
     def sum_gradients(self, parameters: Iterable[Tensor]) -> None:
-        """Replace each gradient by the sum over processes; one that a process lacks counts as zeros. Shards are summed already."""
+        """Replace each gradient by the sum over processes; a lacking one counts as zeros. Shards are summed already."""
         if self.size == 1 or self.shards:
             return
         for parameter in parameters:
