@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import sys
+from typing import Any
 
-from flows.environment import MLFLOW_PORT, PREFECT_PORT, ROOT, announce_ui, use_local_prefect
+from flows.environment import MLFLOW_PORT, PREFECT_PORT, announce_ui, use_local_prefect
 from flows.servers import mlflow_server, port_taken, prefect_server
 from rlm_core.params import ParamsError, load_params
 
-PROFILES = ("smoke", "cpu")
+DEPLOYMENT = "local"
 
 
 def main() -> int:
@@ -35,30 +36,27 @@ def main() -> int:
         running.callback(announce_ui, None)
         announce_ui(api)
         print(
-            f"\nMLflow   {mlflow}\nPrefect  http://127.0.0.1:{PREFECT_PORT}  (deployments: pipeline/current and profiles)"
+            f"\nMLflow   {mlflow}\nPrefect  http://127.0.0.1:{PREFECT_PORT}  (deployments: pipeline/local and its parts)"
         )
         print("Ctrl-C stops both; a flow that runs is cancelled.\n", flush=True)
         serve_flows()
     return 0
 
 
+def served_flows() -> list[Any]:
+    """Every flow that a person starts."""
+    from flows.pipeline import distill, evaluate, pipeline, synthesize, train
+    from flows.sweep import sweep
+
+    return [pipeline, synthesize, distill, train, evaluate, sweep]
+
+
 def serve_flows() -> None:
-    """`pipeline` as deployments: `current` uses params.yaml, the others start with the form of a profile filled in."""
+    """Each as a deployment `FLOW/local`; its form offers the profiles and every value of the params."""
     from prefect import serve
 
-    from flows.pipeline import pipeline
-
-    deployments = [pipeline.to_deployment(name="current", description="Uses params.yaml as it is.")]
-    for profile in PROFILES:
-        params = load_params(ROOT / "profiles" / f"{profile}.yaml")
-        deployments.append(
-            pipeline.to_deployment(
-                name=profile,
-                parameters={"params": params.model_dump(mode="json")},
-                description=f"profiles/{profile}.yaml, every value open to change; it is written to params.yaml.",
-            )
-        )
-    serve(*deployments, limit=1, pause_on_shutdown=False)
+    deployments = [flow.to_deployment(name=DEPLOYMENT) for flow in served_flows()]
+    serve(*deployments, limit=4, pause_on_shutdown=False)
 
 
 if __name__ == "__main__":

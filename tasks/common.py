@@ -18,6 +18,7 @@ from typing import Any
 from rlm_core.params import Params, ParamsError, load_params
 from rlm_core.processes import die_with_parent
 from tasks import tracking
+from tasks.device import hold_devices
 
 log = logging.getLogger("rlm.stage")
 
@@ -53,21 +54,46 @@ class Stage:
 
 
 def stage_main(name: str, run: Callable[[Stage], None]) -> None:
-    """Entry point of `python -m tasks.NAME`: exit 0; 2 with one clear message for a person's mistake; else a traceback."""
+    """Entry point of `python -m tasks.NAME`. Waits for the device first if the stage fills one.
+
+    Exit 0; 2 with one clear message for a person's mistake; 75 with one where another try may do (`outside_reason`);
+    else a traceback.
+    """
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname).1s %(message)s", datefmt="%H:%M:%S")
     die_with_parent()  # DVC's death is the stage's: a killed flow leaves no orphan that holds a GPU
     for noisy in ("httpx", "httpcore", "alembic", "urllib3", "pdfminer", "RapidOCR"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
     try:
-        with open_stage(name) as stage:
+        with hold_devices(name, on_wait=log.info), open_stage(name) as stage:
             run(stage)
     except (ParamsError, StageError) as error:
         log.error("%s: %s", name, error)
-        raise SystemExit(2) from None
+        raise SystemExit(TEMPORARY if outside_reason(error) else 2) from None
 
 
 class StageError(RuntimeError):
     """A stage cannot go on for a reason that a person can mend; the message says what, where and what to do."""
+
+
+class OutsideError(StageError):
+    """A stage cannot go on for now: an endpoint or a download failed after all its own retries."""
+
+
+TEMPORARY = 75
+"""Exit code of a stage that may do better in a minute (EX_TEMPFAIL of sysexits.h); flows retry these only."""
+
+
+_PASSING = {"PolicyError", "ChatError"}
+"""By name, so that no stage depends on the code of another's: an endpoint that gave no usable answer after all tries.
+Subclasses of PolicyError are refusals and faults that another try will not change."""
+
+
+def outside_reason(error: BaseException | None) -> bool:
+    """Whether an error, or what caused it, is a broken connection or an endpoint that gave up answering."""
+    if error is None:
+        return False
+    passing = isinstance(error, OutsideError | ConnectionError | TimeoutError) or type(error).__name__ in _PASSING
+    return passing or outside_reason(error.__cause__)
 
 
 @contextlib.contextmanager

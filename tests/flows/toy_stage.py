@@ -1,0 +1,37 @@
+"""A stage that takes no time, in the harness of the real ones: `python toy_stage.py NAME OUT...`.
+
+While `hold-NAME` lies in the folder it does not end, and has a child process. While `outside-NAME` does, it fails as one
+whose endpoint is down, and takes the file away.
+"""
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from rlm_core.progress import Progress
+from tasks.common import OutsideError, Stage, stage_main
+
+name, *outs = sys.argv[1:]
+
+
+def run(stage: Stage) -> None:
+    outside = Path(f"outside-{name}")
+    if outside.exists():
+        outside.unlink()
+        raise OutsideError("http://127.0.0.1:9/v1 does not answer")
+    with Progress(name, total=4, unit="things", every_seconds=0.0) as progress:
+        for _ in range(4):
+            progress.advance()
+    hold = Path(f"hold-{name}")
+    if hold.exists():
+        subprocess.Popen(["sleep", "600"])
+        Path(f"holding-{name}").touch()
+    while hold.exists():
+        time.sleep(0.1)
+    for out in outs:
+        Path(out).parent.mkdir(parents=True, exist_ok=True)
+        Path(out).write_text(f"made by {name} with seed {stage.params.seed}\n")
+
+
+stage_main(name, run)
