@@ -1,11 +1,11 @@
-"""`rlm-forge papers / queries / rollouts / prompts`: look at what a stage made, and at what a model will see."""
+"""`rlm-forge papers / queries`: look at what a stage made."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -14,15 +14,11 @@ from rich.panel import Panel
 from rich.table import Table
 
 from rlm_core.files import read_json, read_jsonl
-from rlm_core.records import Query, Rollout
+from rlm_core.records import Query
 
 console = Console()
 papers = typer.Typer(help="Papers: what was read, and what was left out.", no_args_is_help=True)
 queries = typer.Typer(help="Questions with their gold evidence.", no_args_is_help=True)
-rollouts = typer.Typer(help="Rollout trees.", no_args_is_help=True)
-prompts = typer.Typer(help="What a model will see.", no_args_is_help=True)
-
-ROLLOUT_FILES = (Path("reports/rollouts.jsonl"), Path("data/teacher/rollouts.jsonl"))
 
 
 def _need(path: Path, stage: str) -> Path:
@@ -102,61 +98,3 @@ def show_queries(
 
 def _span(span: Any) -> str:
     return f"characters {span.start} to {span.end}, score {span.score:.2f}" if span else "not in the parsed text"
-
-
-def _read_trees(file: Path | None) -> Iterator[Rollout]:
-    path = file or next((f for f in ROLLOUT_FILES if f.exists()), ROLLOUT_FILES[-1])
-    for row in read_jsonl(_need(path, "teach"), allow_cut_tail=True):
-        yield Rollout.from_dict(row.get("rollout", row))
-
-
-FILE = Annotated[
-    Path | None, typer.Argument(help="A .jsonl of rollout trees; the newest of this project if none is named.")
-]
-
-
-@rollouts.command("list")
-def list_rollouts(file: FILE = None) -> None:
-    """One line a tree."""
-    table = Table("id", "policy", "status", "turns", "children", "tokens", "question")
-    for tree in _read_trees(file):
-        usage = tree.usage
-        figures = (str(usage.turns), str(usage.children), str(usage.completion_tokens))
-        table.add_row(tree.id, tree.policy, str(tree.status), *figures, escape(tree.question))
-    console.print(table)
-
-
-@rollouts.command("show")
-def show_rollout(
-    file: FILE = None, rollout_id: Annotated[str | None, typer.Option("--id", help="The first if none.")] = None
-) -> None:
-    """One tree: turns, code, output, children, tokens, time."""
-    from rlm_core.rollouts.show import render_tree
-
-    for tree in _read_trees(file):
-        if rollout_id in (None, tree.id):
-            console.print(render_tree(tree))
-            return
-    typer.echo(f"no rollout '{rollout_id}' there; `rlm-forge rollouts list` names them", err=True)
-    raise typer.Exit(2)
-
-
-@prompts.command("show")
-def show_prompts(kind: Annotated[str, typer.Option(help="single or multi")] = "single") -> None:
-    """The opening messages that params.yaml gives a root, with their tokens for the policy's tokenizer."""
-    from rlm_core.params import load_params
-    from rlm_core.policies import ChatRenderer, Message, Role, load_tokenizer, materialise_model
-    from rlm_core.prompts import Allowance, Task, opening
-    from rlm_core.rollouts import RolloutConfig
-
-    params = load_params()
-    config = RolloutConfig.from_params(params)
-    paper = {"title": "A paper", "abstract": "Its abstract.", "text": "Its text."}
-    context = {f"paper{n}": paper for n in range(1 if kind == "single" else 4)}
-    messages = opening(
-        Task("Which passage discusses X?", context), config.style, Allowance(config.max_children, config.max_depth)
-    )
-    for role, content in messages:
-        console.print(Panel(escape(content), title=role))
-    renderer = ChatRenderer(load_tokenizer(materialise_model(params.model.name, dtype=params.model.dtype)))
-    typer.echo(f"{len(renderer.prompt_ids([Message(cast(Role, role), content) for role, content in messages]))} tokens")

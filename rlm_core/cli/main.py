@@ -6,7 +6,7 @@ import logging
 
 import typer
 
-from rlm_core.cli import ask, doctor, look, params
+from rlm_core.cli import ask, doctor, look, params, prompts, rollouts
 
 app = typer.Typer(
     name="rlm-forge",
@@ -19,8 +19,8 @@ app.command("doctor")(doctor.doctor)
 app.add_typer(params.app, name="params")
 app.add_typer(look.papers, name="papers")
 app.add_typer(look.queries, name="queries")
-app.add_typer(look.rollouts, name="rollouts")
-app.add_typer(look.prompts, name="prompts")
+app.add_typer(rollouts.app, name="rollouts")
+app.add_typer(prompts.app, name="prompts")
 
 
 @app.callback()

@@ -1,0 +1,88 @@
+"""`rlm-forge rollouts`: list stored rollout trees, draw one in the terminal or as a page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from rlm_core.files import write_text
+from rlm_core.records import Rollout
+
+console = Console()
+app = typer.Typer(help="Rollout trees.", no_args_is_help=True)
+
+FILES = (Path("reports/rollouts.jsonl"), Path("data/teacher/rollouts.jsonl"))
+FILE = Annotated[
+    Path | None, typer.Argument(help="A .jsonl of rollout trees; the newest of this project if none is named.")
+]
+ID = Annotated[
+    str | None, typer.Argument(metavar="[ID]", help="Of a tree or of a child in one; the first tree if none.")
+]
+HTML = Annotated[
+    Path | None, typer.Option("--html", metavar="OUT", help="Write a self-contained page there instead of drawing.")
+]
+
+
+@app.command("list")
+def list_rollouts(file: FILE = None) -> None:
+    """One line a tree."""
+    table = Table("id", "policy", "status", "turns", "children", "tokens", "question")
+    for tree in _read_trees(file):
+        usage = tree.usage
+        figures = (str(usage.turns), str(usage.children), str(usage.completion_tokens))
+        table.add_row(escape(tree.id), escape(tree.policy), str(tree.status), *figures, escape(tree.question))
+    console.print(table)
+
+
+@app.command("show")
+def show_rollout(file: FILE = None, rollout_id: ID = None, html: HTML = None) -> None:
+    """One tree: turns, code, output, children, tokens, time.
+
+    rlm-forge rollouts show data/teacher/rollouts.jsonl q12.0
+
+    rlm-forge rollouts show data/teacher/rollouts.jsonl q12.0 --html tree.html
+    """
+    found = _find(file, rollout_id)
+    if found is None:
+        typer.echo(f"no rollout '{rollout_id}' there; `rlm-forge rollouts list` names them", err=True)
+        raise typer.Exit(2)
+    if html is None:
+        from rlm_core.rollouts.show import render_tree
+
+        console.print(render_tree(found))
+        return
+    from rlm_core.rollouts.page import tree_page
+
+    write_text(html, tree_page(found))
+    typer.echo(f"{html}: {found.id}, {sum(1 for _ in found.walk())} nodes")
+
+
+def _find(file: Path | None, rollout_id: str | None) -> Rollout | None:
+    for tree in _read_trees(file):
+        if rollout_id is None:
+            return tree
+        if rollout_id == tree.id or rollout_id.startswith(f"{tree.id}."):
+            for node in tree.walk():
+                if node.id == rollout_id:
+                    return node
+    return None
+
+
+def _read_trees(file: Path | None) -> Iterator[Rollout]:
+    from rlm_core.rollouts.store import read_rollouts
+
+    path = file or next((f for f in FILES if f.exists()), FILES[-1])
+    if not path.exists():
+        typer.echo(f"{path} is not there; make it: dvc repro teach", err=True)
+        raise typer.Exit(2)
+    try:
+        yield from read_rollouts(path)
+    except (ValueError, KeyError, TypeError) as error:
+        typer.echo(f"{path}: not a file of rollout trees: {error}", err=True)
+        raise typer.Exit(2) from None
