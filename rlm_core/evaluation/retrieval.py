@@ -85,13 +85,17 @@ class Retriever:
         self._index = lru_cache(maxsize=64)(self._build)
         self._contexts: dict[tuple[str, ...], Context] = {}
 
-    def passages(self, query: Query, chars: int, k: int) -> list[str]:
+    def index(self, query: Query, chars: int) -> PassageIndex:
+        """The index of the query's papers in passages of about `chars`."""
         assert query.context is not None, f"query {query.id} has no context; attach_context first"
         if isinstance(query.context, str):
-            return PassageIndex(query.context, chars).top(query.question, k)
+            return PassageIndex(query.context, chars)
         papers = tuple(query.context)
         self._contexts[papers] = query.context
-        return self._index(papers, chars).top(query.question, k)
+        return self._index(papers, chars)
+
+    def passages(self, query: Query, chars: int, k: int) -> list[str]:
+        return self.index(query, chars).top(query.question, k)
 
     def _build(self, papers: tuple[str, ...], chars: int) -> PassageIndex:
         return PassageIndex(self._contexts[papers], chars)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from rlm_core.evaluation import full_context
+from rlm_core.evaluation import codeact, full_context, summary_agent
 from rlm_core.evaluation.arms import ArmPlan
 from rlm_core.evaluation.retrieval import Bm25Choice, Retriever
 from rlm_core.evaluation.scoring import failed
-from rlm_core.policies import expert
+from rlm_core.policies import OpenAIPolicy, expert
 from rlm_core.policies.base import Policy
 from rlm_core.progress import Progress
 from rlm_core.records import Query, Rollout
@@ -63,16 +64,21 @@ class Runner:
         if plan.harness == "bm25":
             assert self.bm25 is not None, "the arm bm25_topk needs a choice of k"
             return {"harness": "bm25", "choice": [self.bm25.k, self.bm25.passage_chars]}
-        if plan.model is None:
-            return {"harness": plan.harness, "version": expert.VERSION}
-        identity: dict[str, Any] = {
-            "harness": plan.harness,
-            "weights": self.digests[plan.model],
-            "context": self.host.max_model_len,
-        }
-        if plan.harness == "full_context":
-            identity["version"] = full_context.VERSION
+        if plan.actor == "expert":
+            return {"harness": "expert", "version": expert.VERSION}
+        identity: dict[str, Any] = {"harness": plan.harness, "context": self.context_tokens(plan)}
+        if plan.endpoint is not None:
+            identity |= {"url": plan.endpoint.base_url, "model": plan.endpoint.model}
+        else:
+            assert plan.model is not None
+            identity["weights"] = self.digests[plan.model]
+        if (version := VERSIONS.get(plan.harness)) is not None:
+            identity["version"] = version
         return identity
+
+    def context_tokens(self, plan: ArmPlan) -> int:
+        """Prompt and completion of one call in this arm."""
+        return plan.context_tokens or self.host.max_model_len
 
     async def answer(self, plan: ArmPlan) -> list[Rollout]:
         """The arm's rollouts in the order of the jobs. A tree that the harness failed is tried again by the next run."""
@@ -95,22 +101,41 @@ class Runner:
         return [fresh[key] if (key := keys[id(job)]) in fresh else self.store.get(key) for job in jobs]
 
     async def _run(self, plan: ArmPlan, jobs: Sequence[Job], done: Callable[[Rollout], None]) -> None:
-        config = plan.config(self.config)
         if plan.harness == "bm25":
             assert self.bm25 is not None
             for job in jobs:
                 done(self._retriever.answer(job.query, job.sample, self.bm25))
             return
-        policy = self.expert if plan.harness == "expert" else await self._model(plan)
-        if plan.harness == "full_context":
-            context = self.host.max_model_len
+        config = plan.config(self.config)
+        async with self._acting(plan) as policy:
+            if plan.harness == "rlm":
+                await run_rollouts(jobs, policy, config, concurrency=self.concurrency, on_done=done)
+            else:
+                await _each(jobs, self._baseline(plan, policy, config), done, self.concurrency)
 
-            async def one(job: Job) -> Rollout:
-                return await full_context.answer(job.query, job.sample, policy, config, max_model_len=context)
+    def _baseline(self, plan: ArmPlan, policy: Policy, config: RolloutConfig) -> Callable[[Job], Awaitable[Rollout]]:
+        """The answer of a harness other than the RLM to one job."""
+        context = self.context_tokens(plan)
 
-            await _each(jobs, one, done, self.concurrency)
+        async def work(job: Job) -> Rollout:
+            match plan.harness:
+                case "full_context":
+                    return await full_context.answer(job.query, job.sample, policy, config, max_model_len=context)
+                case "summary_agent":
+                    return await summary_agent.answer(job.query, job.sample, policy, config, max_model_len=context)
+            index = self._retriever.index(job.query, codeact.PASSAGE_CHARS) if plan.harness == "codeact_bm25" else None
+            return await codeact.answer(job.query, job.sample, policy, config, max_model_len=context, index=index)
+
+        return work
+
+    @contextlib.asynccontextmanager
+    async def _acting(self, plan: ArmPlan) -> AsyncIterator[Policy]:
+        """The arm's policy: an endpoint's is closed after the arm, the server's model stays loaded for the next one."""
+        if plan.endpoint is not None:
+            async with OpenAIPolicy.from_params(plan.endpoint) as policy:
+                yield policy
         else:
-            await run_rollouts(jobs, policy, config, concurrency=self.concurrency, on_done=done)
+            yield self.expert if plan.actor == "expert" else await self._model(plan)
 
     async def _model(self, plan: ArmPlan) -> Policy:
         assert plan.model is not None
@@ -118,6 +143,15 @@ class Runner:
             self._policy = await self.host.load(self.folders[plan.model])
             self._loaded = plan.model
         return self._policy
+
+
+VERSIONS = {
+    "full_context": full_context.VERSION,
+    "summary_agent": summary_agent.VERSION,
+    "codeact": codeact.VERSION,
+    "codeact_bm25": codeact.VERSION,
+}
+"""Of the prompts of harnesses other than the RLM, whose config has its own."""
 
 
 def _keep(rollout: Rollout) -> bool:

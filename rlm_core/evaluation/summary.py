@@ -6,20 +6,34 @@ the same papers). Unscored samples are left out and counted beside.
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from rlm_core.evaluation.scoring import PASS_REWARD, Cause, Sample
-from rlm_core.evaluation.statistics import bootstrap_ci, holm, paired_difference, pass_at_k
+from rlm_core.evaluation.comparisons import Pair, clusters_of
+from rlm_core.evaluation.scoring import Cause, Sample
+from rlm_core.evaluation.statistics import EXACT_FLIPS, bootstrap_ci, holm, paired_difference, pass_at_k
 from rlm_core.records import Query
 
-ENOUGH_ITEMS = 128
-ENOUGH_CLUSTERS = 10
-MOST_UNSCORED = 0.05
-
 Scores = list[float | None]
-Ci = tuple[float, float]
+Figure = Callable[[Sample], float | None]
+
+
+def _f1(sample: Sample) -> float | None:
+    return sample.overlap.f1 if sample.overlap else None
+
+
+_FIGURES: dict[str, Figure] = {
+    "judge_precision_mean": lambda s: float(s.judgement.precision) if s.judgement else None,
+    "judge_recall_mean": lambda s: float(s.judgement.recall) if s.judgement else None,
+    "evidence_precision_mean": lambda s: s.overlap.precision if s.overlap else None,
+    "evidence_recall_mean": lambda s: s.overlap.recall if s.overlap else None,
+    "paper_f1_mean": lambda s: s.papers.f1 if s.papers else None,
+    "paper_precision_mean": lambda s: s.papers.precision if s.papers else None,
+    "paper_recall_mean": lambda s: s.papers.recall if s.papers else None,
+}
+"""Means over queries of their samples' means."""
 
 
 class Summary:
@@ -35,8 +49,8 @@ class Summary:
     def arm(self, samples: Sequence[Sample]) -> dict[str, Any]:
         """One arm's figures. Means are over queries with a score; None where no query has one."""
         rewards = self.per_query(samples, lambda s: s.reward)
-        f1s = self.per_query(samples, lambda s: s.overlap.f1 if s.overlap else None)
-        k = max((sum(1 for _ in group) for group in _by_query(samples).values()), default=1)
+        f1s = self.per_query(samples, _f1)
+        k = max((len(group) for group in _by_query(samples).values()), default=1)
         return {
             "judge_mean": mean(rewards),
             "judge_ci95": self._ci(rewards),
@@ -48,21 +62,17 @@ class Summary:
             "n": sum(1 for reward in rewards if reward is not None),
             "k": k,
             "pass_at_1": mean(self._pass_at(samples, 1)),
+            "pass_at": {str(count): mean(self._pass_at(samples, count)) for count in counts_up_to(k)},
             "f1_ci95": self._ci(f1s),
-            "judge_precision_mean": mean(
-                self.per_query(samples, lambda s: float(s.judgement.precision) if s.judgement else None)
-            ),
-            "judge_recall_mean": mean(
-                self.per_query(samples, lambda s: float(s.judgement.recall) if s.judgement else None)
-            ),
-            "evidence_precision_mean": mean(
-                self.per_query(samples, lambda s: s.overlap.precision if s.overlap else None)
-            ),
-            "evidence_recall_mean": mean(self.per_query(samples, lambda s: s.overlap.recall if s.overlap else None)),
-            "paper_f1_mean": mean(self.per_query(samples, lambda s: s.paper_f1)),
+            **{name: mean(self.per_query(samples, figure)) for name, figure in _FIGURES.items()},
             "turns_mean": mean([s.turns for s in samples]),
             "children_mean": mean([s.children for s in samples]),
+            "prompt_tokens_mean": mean([s.prompt_tokens for s in samples]),
             "completion_tokens_mean": mean([s.completion_tokens for s in samples]),
+            "tokens_p95": quantile([s.tokens for s in samples], 0.95),
+            "seconds_p95": quantile([s.seconds for s in samples], 0.95),
+            "cost_mean": mean([s.cost for s in samples]),
+            "cost_total": sum(costs) if (costs := [s.cost for s in samples if s.cost is not None]) else None,
             "unscored": sum(1 for s in samples if s.judgement is None),
             "samples": len(samples),
             "by_tier": self._by(samples, lambda q: q.tier),
@@ -71,39 +81,45 @@ class Summary:
             "turn_errors": dict(sorted(_sum_counts(s.turn_errors for s in samples).items())),
         }
 
-    def per_query(self, samples: Iterable[Sample], figure: Callable[[Sample], float | None]) -> Scores:
+    def per_query(self, samples: Iterable[Sample], figure: Figure) -> Scores:
         """The mean of a figure over each query's scored samples, in the order of the queries; None where there is none."""
         groups = _by_query(samples)
         return [mean([figure(s) for s in groups.get(query.id, ())]) for query in self.queries]
 
-    def compare(self, arms: Mapping[str, Sequence[Sample]], pairs: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
-        """Paired differences of `pairs` by judge and by evidence F1; p-values are Holm-adjusted within each metric."""
+    def compare(self, arms: Mapping[str, Sequence[Sample]], pairs: Sequence[Pair]) -> list[dict[str, Any]]:
+        """Paired differences of `pairs` by judge and by evidence F1; p-values are Holm-adjusted within metric and family."""
         rows: list[dict[str, Any]] = []
-        figures: dict[str, Callable[[Sample], float | None]] = {
-            "judge": lambda s: s.reward,
-            "f1": lambda s: s.overlap.f1 if s.overlap else None,
-        }
+        figures: dict[str, Figure] = {"judge": lambda s: s.reward, "f1": _f1}
         for metric, figure in figures.items():
-            found = [row for a, b in pairs if (row := self._compared(arms, a, b, metric, figure)) is not None]
-            for row, adjusted in zip(found, holm([row["p_value"] for row in found]), strict=True):
-                rows.append({**row, "p_holm": adjusted})
+            for family in dict.fromkeys(pair.family for pair in pairs):
+                members = [pair for pair in pairs if pair.family == family]
+                found = [row for pair in members if (row := self._compared(arms, pair, metric, figure)) is not None]
+                for row, adjusted in zip(found, holm([row["p_value"] for row in found]), strict=True):
+                    rows.append({**row, "p_holm": adjusted})
         return rows
+
+    def least_p(self, pairs: Sequence[Pair]) -> dict[str, float]:
+        """The smallest p-value after Holm that a pair of each family can get: all sets of papers differing one way."""
+        units = len(set(self.clusters))
+        least = 2.0 ** (1 - units) if units <= EXACT_FLIPS else 0.0
+        sizes = Counter(pair.family for pair in pairs)
+        return {family: min(1.0, size * least) for family, size in sizes.items()}
 
     def _compared(
         self,
         arms: Mapping[str, Sequence[Sample]],
-        a: str,
-        b: str,
+        pair: Pair,
         metric: str,
-        figure: Callable[[Sample], float | None],
+        figure: Figure,
     ) -> dict[str, Any] | None:
-        first, second = self.per_query(arms[a], figure), self.per_query(arms[b], figure)
+        first, second = self.per_query(arms[pair.a], figure), self.per_query(arms[pair.b], figure)
         if not any(x is not None and y is not None for x, y in zip(first, second, strict=True)):
             return None
         result = paired_difference(first, second, clusters=self.clusters, **self._options)
         return {
-            "a": a,
-            "b": b,
+            "a": pair.a,
+            "b": pair.b,
+            "family": pair.family,
             "metric": metric,
             "difference": result.difference,
             "ci95": list(result.ci),
@@ -126,7 +142,8 @@ class Summary:
 
     def _by(self, samples: Sequence[Sample], key: Callable[[Query], str]) -> dict[str, dict[str, Any]]:
         rewards = self.per_query(samples, lambda s: s.reward)
-        f1s = self.per_query(samples, lambda s: s.overlap.f1 if s.overlap else None)
+        f1s = self.per_query(samples, _f1)
+        tokens = self.per_query(samples, lambda s: float(s.tokens))
         names = [key(query) for query in self.queries]
         table = {}
         for name in sorted(set(names)):
@@ -136,6 +153,7 @@ class Summary:
                 "judge_mean": mean([rewards[i] for i in here]),
                 "judge_ci95": self._ci([rewards[i] for i in here], [self.clusters[i] for i in here]),
                 "f1_mean": mean([f1s[i] for i in here]),
+                "tokens_mean": mean([tokens[i] for i in here]),
             }
         return table
 
@@ -147,74 +165,35 @@ class Summary:
         return list(bootstrap_ci(scores, clusters=used if len(scored) > 1 else None, **self._options))
 
 
-def clusters_of(queries: Sequence[Query]) -> list[str]:
-    """The unit of resampling of each query: the papers that hold its evidence."""
-    return ["+".join(sorted({e.paper_id for e in query.evidence})) or query.group_id or query.id for query in queries]
+def counts_up_to(k: int) -> list[int]:
+    """Powers of two up to k, and k: the k of pass@k.
 
-
-def comparisons_of(arms: Sequence[str]) -> list[tuple[str, str]]:
-    """The pairs that are tested, fixed before any score is seen.
-
-    The most trained arm against each other one, and `sft` against `base`.
+    >>> counts_up_to(6)
+    [1, 2, 4, 6]
     """
-    main = next((arm for arm in ("grpo", "sft", "base") if arm in arms), None)
-    if main is None:
-        return []
-    pairs = [(main, other) for other in arms if other != main]
-    if main == "grpo" and {"sft", "base"} <= set(arms):
-        pairs.append(("sft", "base"))
-    return pairs
+    powers = [2**i for i in range(k.bit_length()) if 2**i <= k]
+    return powers if powers[-1] == k else [*powers, k]
 
 
 def failures_of(samples: Iterable[Sample]) -> dict[str, dict[str, Any]]:
-    """How often each cause was met, with the first rollout as an example."""
+    """How often each cause was met, with the first rollout that met it as an example."""
     found: dict[str, dict[str, Any]] = {}
     for sample in samples:
         if sample.cause is not Cause.NONE:
-            row = found.setdefault(str(sample.cause), {"count": 0, "example": sample.rollout_id})
-            row["count"] += 1
+            example = {"example": sample.rollout_id, "query_id": sample.query_id, "detail": sample.detail}
+            found.setdefault(str(sample.cause), {"count": 0, **example})["count"] += 1
     return dict(sorted(found.items(), key=lambda item: -item[1]["count"]))
-
-
-def notes_on(
-    queries: Sequence[Query], arms: Mapping[str, Mapping[str, Any]], *, judge: str, samples_per_query: int
-) -> list[str]:
-    """What a reader must know before believing the table."""
-    notes = []
-    if len(queries) < ENOUGH_ITEMS:
-        notes.append(
-            f"ONLY {len(queries)} TEST QUERIES: at least {ENOUGH_ITEMS} are needed to tell arms apart; "
-            "read this table as a trial run, not as a result."
-        )
-    clusters = len(set(clusters_of(queries)))
-    if clusters < ENOUGH_CLUSTERS:
-        notes.append(
-            f"The evidence of all queries lies in {clusters} set(s) of papers: intervals over so few are rough "
-            "and may be too narrow."
-        )
-    if judge == "lexical":
-        notes.append(
-            "The judge is lexical: it compares letters with the gold passages, reads no meaning, "
-            "and gives 0.1 to an empty answer."
-        )
-    if "expert" in arms:
-        notes.append("The arm expert is a scripted program, not a model.")
-    if samples_per_query == 1:
-        notes.append("One sample a query: pass@k is pass@1.")
-    for name, arm in arms.items():
-        if arm["samples"] and arm["unscored"] / arm["samples"] > MOST_UNSCORED:
-            notes.append(
-                f"Arm {name}: {arm['unscored']} of {arm['samples']} samples could not be scored "
-                "and are left out of its means."
-            )
-    notes.append(f"A sample passes with a judge reward of {PASS_REWARD} or more.")
-    return notes
 
 
 def mean(values: Iterable[float | None]) -> float | None:
     """Mean of the values that there are; None without any."""
     known = [value for value in values if value is not None]
     return sum(known) / len(known) if known else None
+
+
+def quantile(values: Sequence[float], share: float) -> float | None:
+    """The value that `share` of the values do not exceed, one of them; None without any."""
+    return sorted(values)[max(0, math.ceil(share * len(values)) - 1)] if values else None
 
 
 def _number(value: bool | None) -> float | None:

@@ -137,7 +137,10 @@ def test_scripted_arms_get_exactly_their_figures(project, monkeypatch):
     # no answer: precision 1, recall 1 -> 2 / 20
     assert arms["base"]["judge_mean"] == approx(0.1)
     assert arms["base"]["format_success"] == 0.0
-    assert arms["base"]["failures"] == {"out_of_turns": {"count": 4, "example": "test1.0"}}
+    detail = "last turn (format): Let me think about reservoirs."
+    assert arms["base"]["failures"] == {
+        "out_of_turns": {"count": 4, "example": "test1.0", "query_id": "test1", "detail": detail}
+    }
     assert arms["base"]["turn_errors"]["format"] == 8 + 4  # two turns and the last call, each of four
     # FIRST has 53 letters of 104: precision 10, recall 1 + round(9 * 0.51) = 6 -> 16 / 20
     letters = [sum(c.isalnum() for c in text) for text in (FIRST, SECOND)]
@@ -157,10 +160,10 @@ def test_scripted_arms_get_exactly_their_figures(project, monkeypatch):
     assert [arms[a]["model"] for a in ("full_context", "no_subcalls")] == ["models/grpo", "models/grpo"]
     assert host.loaded == ["base", "sft", "grpo"]  # each once: arms of one model are side by side
 
-    first = evaluation["comparisons"][0]
-    assert (first["a"], first["b"], first["metric"]) == ("grpo", "base", "judge")
+    first = next(row for row in evaluation["comparisons"] if row["b"] == "base")
+    assert (first["a"], first["family"], first["metric"]) == ("grpo", "training", "judge")
     assert first["difference"] == approx(0.9)
-    # two clusters (p1, p2) that both gain: 2 of 4 sign patterns are as large; six pairs in the family
+    # two clusters (p1, p2) that both gain: 2 of 4 sign patterns are as large; three pairs in the family
     assert first["p_value"] == approx(0.5)
     assert first["p_holm"] == 1.0
     assert (first["wins"], first["losses"], first["n"]) == (4, 0, 4)
@@ -232,7 +235,9 @@ def test_a_failing_endpoint_is_unscored_and_tried_again(project, monkeypatch):
     for name in ("grpo", "full_context"):
         arm = evaluation["arms"][name]
         assert (arm["n"], arm["unscored"], arm["judge_mean"]) == (3, 1, approx(1.0))
-        assert arm["failures"] == {"harness": {"count": 1, "example": "test3.0"}}
+        (cause,) = arm["failures"].items()
+        assert (cause[0], cause[1]["count"], cause[1]["example"]) == ("harness", 1, "test3.0")
+        assert "503 from the server" in cause[1]["detail"]
     assert any("1 of 4 samples could not be scored" in note for note in evaluation["notes"])
     monkeypatch.setattr(ScriptedModel, "act", original)
     evaluation, host, _ = run_stage(monkeypatch, arms=["grpo", "full_context"])
@@ -301,6 +306,16 @@ def test_figures_and_traces_reach_mlflow(project, monkeypatch):
         run = stage.tracker.client.get_run(stage.tracker.run_id)
         assert run.data.metrics["grpo.judge_mean"] == approx(1.0)
         assert {a.path for a in stage.tracker.client.list_artifacts(run.info.run_id)} >= {
-            "arms.json",
-            "evaluation.json",
-        }
+            "arms.json", "comparisons.json", "failures.json", "answers.json", "evaluation.json"
+        }  # fmt: skip
+        import mlflow
+
+        table = stage.tracker.client.load_table(run.info.experiment_id, "answers.json", run_ids=[run.info.run_id])
+        assert list(table["arm"]) == ["base"] * 4 + ["grpo"] * 4
+        assert list(table["judge"])[-1] == approx(1.0)
+        traces = mlflow.search_traces(
+            locations=[stage.tracker.experiment_id], filter_string="tags.arm = 'grpo'", return_type="list"
+        )
+        feedback = {a.name: a.feedback.value for a in traces[0].info.assessments}
+        assert set(feedback) >= {"reward", "precision", "recall", "evidence_f1", "paper_f1", "format"}
+        assert (feedback["precision"], feedback["evidence_f1"], feedback["format"]) == (10, 1.0, True)

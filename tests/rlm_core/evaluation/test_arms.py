@@ -11,10 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pytest import approx
 
-from rlm_core.evaluation.arms import plan_arms, weights_digest
+from rlm_core.evaluation.arms import describe, order_of, plan_arms, settings_of, weights_digest
 from rlm_core.evaluation.benchmarks.item import count_tokens
-from rlm_core.evaluation.full_context import answer, fit, read_answer, shares
+from rlm_core.evaluation.full_context import answer
+from rlm_core.evaluation.reading import fit, read_answer, shares
 from rlm_core.evaluation.retrieval import PassageIndex, Retriever, split_passages
+from rlm_core.params import ArmParams, EndpointParams
 from rlm_core.policies.base import Action, Message, PolicyError, PromptTooLong, Sampling
 from rlm_core.records import ErrorClass, Evidence, Query, Status
 from rlm_core.rollouts import RolloutConfig
@@ -49,9 +51,46 @@ def test_plans_take_the_best_model_and_keep_models_together():
 def test_plans_without_a_model_are_named():
     with pytest.raises(ValueError, match="there is no grpo model; known: base"):
         plan_arms(["grpo"], ["base"])
-    with pytest.raises(ValueError, match="no model to run them with"):
+    with pytest.raises(ValueError, match="arm full_context: no model to run it with"):
         plan_arms(["full_context"], [])
     assert [p.name for p in plan_arms(["expert", "bm25_topk"], [])] == ["expert", "bm25_topk"]
+
+
+def test_any_policy_is_an_arm_with_and_without_recursion_and_strategy():
+    endpoint = EndpointParams(base_url="http://localhost:1/v1", model="big")
+    arms = [
+        ArmParams(name="big", policy="endpoint", endpoint=endpoint, context_tokens=9000),
+        ArmParams(name="plain-grpo", policy="grpo", recursion=False, strategy=False, temperature=0.0),
+        ArmParams(name="expert-alone", policy="expert", recursion=False),
+        "codeact",
+    ]
+    plans = {plan.name: plan for plan in plan_arms(arms, ["base", "grpo"])}
+    common = RolloutConfig(strategy=True, temperature=1.0)
+    assert (plans["big"].endpoint, plans["big"].model, plans["big"].context_tokens) == (endpoint, None, 9000)
+    assert describe(plans["big"], {}) == "big"
+    assert settings_of(plans["big"], common) == {
+        "harness": "rlm", "actor": "endpoint", "recursion": True, "strategy": True, "temperature": 1.0
+    }  # fmt: skip
+    own = plans["plain-grpo"].config(common)
+    assert (own.strategy, own.max_depth, own.max_children, own.temperature) == (False, 0, 0, 0.0)
+    assert settings_of(plans["expert-alone"], common) == {
+        "harness": "rlm", "actor": "expert", "recursion": False, "strategy": True, "temperature": None
+    }  # fmt: skip
+    assert settings_of(plans["codeact"], common) == {
+        "harness": "codeact", "actor": "grpo", "recursion": None, "strategy": None, "temperature": 1.0
+    }  # fmt: skip
+
+
+def test_further_temperatures_stand_after_their_arm():
+    arms = ["sft", "expert", "grpo", ArmParams(name="sft_tuned", policy="sft")]
+    plans = plan_arms(arms, ["base", "sft", "grpo"], [0.0, 0.5])
+    assert order_of(plans, arms) == [
+        "sft", "sft_t0", "sft_t0.5", "expert", "grpo", "grpo_t0", "grpo_t0.5", "sft_tuned"
+    ]  # fmt: skip
+    greedy = next(plan for plan in plans if plan.name == "grpo_t0")
+    assert (greedy.is_further, greedy.model, greedy.config(RolloutConfig()).temperature) == (True, "grpo", 0.0)
+    with pytest.raises(ValueError, match="two arms are called sft_t0"):
+        plan_arms(["sft", ArmParams(name="sft_t0", policy="sft")], ["sft"], [0.0])
 
 
 def test_the_arm_without_subcalls_allows_and_mentions_none():

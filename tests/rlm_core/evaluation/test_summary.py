@@ -7,9 +7,13 @@ from typing import Any
 import pytest
 from pytest import approx
 
-from rlm_core.evaluation.scoring import Cause, Sample, paper_f1, score_sample
-from rlm_core.evaluation.summary import Summary, clusters_of, comparisons_of, failures_of, notes_on
+from rlm_core.evaluation.arms import MODELS, plan_arms
+from rlm_core.evaluation.comparisons import Pair, clusters_of, comparisons_of
+from rlm_core.evaluation.notes import notes_on
+from rlm_core.evaluation.scoring import Cause, Sample, chosen_papers, paper_selection, score_sample
+from rlm_core.evaluation.summary import Summary, counts_up_to, failures_of, quantile
 from rlm_core.evaluation.table import render_table
+from rlm_core.params import EndpointParams
 from rlm_core.records import ErrorClass, Evidence, Judgement, Query, Rollout, Status, Turn, Usage
 from rlm_core.rewards import PRF
 
@@ -28,8 +32,8 @@ def verdict(reward: float) -> Judgement:
 
 def sample(query_id: str, reward: float | None, number: int = 0, f1: float = 0.5, cause: Cause = Cause.NONE) -> Sample:
     return Sample(
-        query_id, number, f"{query_id}.{number}", None if reward is None else verdict(reward), PRF(f1, f1, f1), 1.0,
-        cause is Cause.NONE, cause, 2.0, 100, 10, 2, 1, {"code": 1},
+        query_id, number, f"{query_id}.{number}", None if reward is None else verdict(reward), PRF(f1, f1, f1), PRF(1, 1, 1),
+        cause is Cause.NONE, cause, 2.0, 90, 10, None, 2, 1, {"code": 1},
     )  # fmt: skip
 
 
@@ -43,8 +47,11 @@ def test_a_sample_carries_its_figures():
         usage=Usage(90, 10, 3, 3, 1, wall_seconds=4.0), provenance={"sample": 0},
     )  # fmt: skip
     found = score_sample(query(), rollout, verdict(1.0))
-    assert (found.reward, found.overlap, found.paper_f1, found.cause) == (1.0, PRF(1.0, 1.0, 1.0), 1.0, Cause.NONE)
+    assert (found.reward, found.overlap, found.papers, found.cause) == (1.0, PRF(1, 1, 1), PRF(1, 1, 1), Cause.NONE)
     assert (found.seconds, found.tokens, found.completion_tokens, found.turns, found.children) == (4.0, 100, 10, 2, 1)
+    assert (found.cost, found.detail) == (None, "")
+    prices = EndpointParams(base_url="http://h/v1", model="m", price_in_per_million=2.0, price_out_per_million=30.0)
+    assert score_sample(query(), rollout, verdict(1.0), prices=prices).cost == approx((90 * 2 + 10 * 30) / 1e6)
     assert found.turn_errors == {"code": 2}
     assert (found.passed, found.ended_in_answer) == (True, True)
 
@@ -60,6 +67,10 @@ def test_a_sample_carries_its_figures():
         ({"answer": []}, 0.1, Cause.EMPTY),
         ({"answer": None}, 0.1, Cause.EMPTY),
         ({"answer": ["Barley was planted upon every hill of the region that year."]}, 0.1, Cause.NO_EVIDENCE),
+        ({"answer": ["barley grows well barley grows"]}, 0.1, Cause.WRONG_PAPER),
+        ({"answer": [GOLD, "barley grows well barley grows"]}, 0.4, Cause.PADDED),
+        ({"answer": [GOLD[:40]]}, 0.4, Cause.INCOMPLETE),
+        ({"answer": ["The reservoirs ran dry."]}, 0.8, Cause.NONE),  # a judge that reads meaning passes a paraphrase
         ({"answer": [GOLD]}, 1.0, Cause.NONE),
     ],
 )
@@ -67,15 +78,32 @@ def test_causes(changes, reward, cause):
     found = score_sample(query(), Rollout("q1.0", **changes), None if reward is None else verdict(reward))
     assert found.cause is cause
     if cause is Cause.HARNESS:  # unscored, whatever it said
-        assert (found.reward, found.overlap, found.paper_f1, found.ended_in_answer, found.passed) == (None,) * 5
+        assert (found.reward, found.overlap, found.papers, found.ended_in_answer, found.passed) == (None,) * 5
+    assert (found.detail == "") == (cause is Cause.NONE)
 
 
-def test_papers_are_told_by_what_is_quoted():
-    assert paper_f1(query(), [GOLD]) == 1.0
-    assert paper_f1(query(), [GOLD.upper().replace(" ", "\n")]) == 1.0
-    assert paper_f1(query(), ["barley grows well barley"]) == 0.0
-    assert paper_f1(query(), [GOLD, "barley grows well barley"]) == approx(2 / 3)
-    assert paper_f1(query(), []) == 0.0
+def test_details_tell_where_it_stopped():
+    turns = (Turn(text="```python\nsearch('x')\n```"), Turn(text="Let me\nthink. " * 40, error=ErrorClass.LENGTH))
+    found = score_sample(query(), Rollout("q1.0", status=Status.OUT_OF_TURNS, turns=turns), verdict(0.1))
+    assert found.detail.startswith("last turn (length): Let me think. Let me")
+    assert len(found.detail) == 200
+    found = score_sample(query(), Rollout("q1.0", status=Status.FAILED, failure="503 from the server"), None)
+    assert found.detail == "q1.0: 503 from the server"
+
+
+def test_papers_are_told_by_what_is_quoted_and_named():
+    def selection(*answer: Any) -> tuple[float, float, float]:
+        found = paper_selection(query(), chosen_papers(query(), list(answer)))
+        return found.precision, found.recall, found.f1
+
+    assert selection(GOLD) == (1, 1, 1)
+    assert selection(GOLD.upper().replace(" ", "\n")) == (1, 1, 1)
+    assert selection("barley grows well barley") == (0, 0, 0)
+    assert selection(GOLD, "barley grows well barley") == approx((1 / 2, 1, 2 / 3))
+    assert selection() == (0, 0, 0)
+    assert selection({"paper": "p1", "text": "retold in other words"}) == (1, 1, 1)
+    assert selection({"p2": "retold"}, "p1") == approx((1 / 2, 1, 2 / 3))
+    assert selection("p9") == (0, 0, 0)  # no paper of the query
 
 
 # ---- an arm
@@ -101,9 +129,12 @@ def test_an_arm_averages_samples_then_queries_and_leaves_out_what_is_unscored():
         "judge_mean": approx(0.4),
         "judge_ci95": [approx(0.4)] * 2,
         "f1_mean": approx(0.5),
+        "tokens_mean": 100,
     }
     assert arm["by_kind"]["single"]["n"] == 1
-    assert arm["failures"] == {"judge": {"count": 2, "example": "c.0"}}
+    assert arm["pass_at"] == {"1": approx(0.25), "2": approx(1.0)}
+    assert arm["failures"] == {"judge": {"count": 2, "example": "c.0", "query_id": "c", "detail": ""}}
+    assert (arm["paper_precision_mean"], arm["cost_mean"], arm["cost_total"], arm["tokens_p95"]) == (1, None, None, 100)
     assert arm["turn_errors"] == {"code": 6}
     assert arm["judge_ci95"][0] <= 0.5 <= arm["judge_ci95"][1]
 
@@ -113,7 +144,7 @@ def test_an_arm_without_any_verdict_has_no_mean_and_is_not_compared():
     silent = [sample(q.id, None) for q in QUERIES]
     arm = summary.arm(silent)
     assert (arm["judge_mean"], arm["judge_ci95"], arm["pass_at_k"], arm["n"]) == (None, None, None, 0)
-    rows = summary.compare({"grpo": silent, "base": silent}, [("grpo", "base")])
+    rows = summary.compare({"grpo": silent, "base": silent}, [Pair("grpo", "base", "training")])
     assert [row["metric"] for row in rows] == ["f1"]
 
 
@@ -124,7 +155,7 @@ def test_comparisons_are_paired_and_adjusted_within_a_metric():
         "sft": [sample("a", 0.5), sample("b", 0.5), sample("c", None)],
         "base": [sample("a", 0.1), sample("b", 0.1), sample("c", 0.1)],
     }
-    rows = summary.compare(arms, comparisons_of(list(arms)))
+    rows = summary.compare(arms, comparisons_of(plan_arms(["grpo", "sft", "base"], MODELS)))
     judged = [row for row in rows if row["metric"] == "judge"]
     assert [(row["a"], row["b"]) for row in judged] == [("grpo", "sft"), ("grpo", "base"), ("sft", "base")]
     assert judged[0]["difference"] == approx((0.4 + 0.3) / 2)  # "c" has no pair
@@ -138,10 +169,40 @@ def test_clusters_are_the_papers_that_hold_the_evidence():
     assert clusters_of([query("x", ("p2", "p1")), query("y"), Query("z", "?", group_id="g")]) == ["p1+p2", "p1", "g"]
 
 
+def test_p_values_are_adjusted_within_their_family():
+    summary = Summary(QUERIES, resamples=200)
+    rewards = {"grpo": 0.9, "sft": 0.5, "expert": 0.4}
+    arms = {name: [sample(q.id, reward) for q in QUERIES] for name, reward in rewards.items()}
+    pairs = [Pair("grpo", "sft", "training"), Pair("grpo", "expert", "baselines"), Pair("sft", "expert", "baselines")]
+    adjusted = {(r["a"], r["b"]): r["p_holm"] for r in summary.compare(arms, pairs) if r["metric"] == "judge"}
+    # two sets of papers that differ one way: p = 2/4 each; a family of one stays, one of two is doubled
+    assert adjusted == {("grpo", "sft"): 0.5, ("grpo", "expert"): 1.0, ("sft", "expert"): 1.0}
+    assert summary.least_p(pairs) == {"training": 0.5, "baselines": 1.0}
+    many = Summary([query(f"q{i}", (f"p{i}",)) for i in range(8)])
+    assert many.least_p(pairs) == {"training": 2 / 256, "baselines": 4 / 256}
+
+
+def pairs_of(*arms: Any, temperatures: tuple[float, ...] = ()) -> list[tuple[str, str, str]]:
+    return [tuple(pair) for pair in comparisons_of(plan_arms(arms, MODELS, temperatures))]
+
+
 def test_pairs_are_fixed_by_name():
-    assert comparisons_of(["base", "expert"]) == [("base", "expert")]
-    assert comparisons_of(["base", "sft", "bm25_topk"]) == [("sft", "base"), ("sft", "bm25_topk")]
-    assert comparisons_of(["expert", "bm25_topk"]) == []
+    assert pairs_of("base", "expert") == [("base", "expert", "baselines")]
+    assert pairs_of("base", "sft", "bm25_topk") == [("sft", "base", "training"), ("sft", "bm25_topk", "baselines")]
+    assert pairs_of("expert", "bm25_topk") == []
+    assert pairs_of("sft", "grpo", "codeact", temperatures=(0.0, 0.5)) == [
+        ("grpo", "sft", "training"),
+        ("grpo_t0", "sft_t0", "sharpening"),
+        ("grpo_t0.5", "sft_t0.5", "sharpening"),
+        ("grpo", "codeact", "baselines"),
+    ]
+
+
+def test_k_of_pass_at_k_and_quantiles():
+    assert [counts_up_to(k) for k in (1, 2, 6, 8)] == [[1], [1, 2], [1, 2, 4, 6], [1, 2, 4, 8]]
+    assert quantile([5, 1, 4, 2, 3], 0.95) == 5
+    assert quantile(list(range(1, 101)), 0.95) == 95
+    assert quantile([], 0.5) is None
 
 
 def test_failures_come_most_frequent_first():
@@ -155,6 +216,8 @@ def test_large_clean_evaluations_need_few_notes():
     assert notes_on(queries, arms, judge="rubric:model", samples_per_query=4) == [
         "A sample passes with a judge reward of 0.5 or more."
     ]
+    few = notes_on(queries, arms, judge="x", samples_per_query=4, least_p={"training": 0.04, "baselines": 0.055})
+    assert [note.split(":")[0] for note in few if "Holm" in note] == ["Comparisons of baselines"]
     arms["grpo"]["unscored"] = 30
     assert any("30 of 512 samples" in note for note in notes_on(queries, arms, judge="x", samples_per_query=4))
 
