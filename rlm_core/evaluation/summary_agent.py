@@ -109,7 +109,8 @@ class _Agent:
     async def _ask(self, system: str, text: str, cue: str) -> Action:
         config, number = self._config, len(self._turns)
         seed = derive_seed(config.seed, "summary_agent", self._query.id, self._sample, number)
-        sampling = Sampling(config.temperature, config.top_p, self._reply_tokens, seed)
+        left = max(1, config.max_tokens - self._usage.completion_tokens)
+        sampling = Sampling(config.temperature, config.top_p, min(self._reply_tokens, left), seed)
         user = f"Question: {self._query.question}\n\n{text}"
         action = await self._policy.act([Message("system", system), Message("user", user)], sampling)
         self._turns.append(turn_of(action, cue=cue))
