@@ -1,8 +1,9 @@
 """The extractive writer: questions built around key phrases, without a model.
 
 A single-paper question names a phrase and a second cue that stand together in one paragraph only, which also ranks first
-for the question by a clear margin. A multi-paper question names a phrase, and its evidence is the one or two paragraphs of
-each paper that are about it. Limits: it asks where something is treated, not why or how much, and its wording is plain.
+for the question by a clear margin. A multi-paper question names a phrase that several papers treat, or two that they
+treat together, and its evidence is the one or two paragraphs of each paper that do.
+Limits: it asks where something is treated, not why or how much, and its wording is plain.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from rlm_core.synthesis.checks import gives_away
 from rlm_core.synthesis.drafts import Draft
 from rlm_core.synthesis.passages import BEST_CHARS, PaperIndex, Passage
 from rlm_core.synthesis.phrases import Phrase, Weights
-from rlm_core.synthesis.words import squeeze
+from rlm_core.synthesis.shared_topics import Topic, shared_topics
 
 MIN_MARGIN = 1.2
 """How far the evidence must outscore every other passage of its paper (BM25, for the question)."""
@@ -28,7 +29,7 @@ MAX_MENTIONS = 3
 PHRASES_TRIED = 8
 CUES_TRIED = 6
 ROUNDS = 2
-"""Questions a paragraph at most."""
+"""Questions a paragraph at most, and multi-paper questions of a group that name the same phrase."""
 
 
 class ExtractiveWriter:
@@ -111,54 +112,35 @@ class ExtractiveWriter:
         return templates.SINGLE[number].format(phrase=phrase.text), "", f"single-{number}"
 
     def multi(self, papers: Mapping[str, Sequence[Passage]], wanted: int) -> Iterator[Draft]:
-        """Phrases that two or more papers treat, the tiers taking turns, widest first."""
+        """Topics that two or more papers treat, the tiers taking turns, widest first."""
         if wanted <= 0 or len(papers) < 2:
             return
         rng = random.Random(content_key(self._seed, "multi", sorted(papers)))
-        tiers: dict[str, list[tuple[float, Phrase, list[Passage]]]] = {"5+": [], "3-4": [], "2": []}
-        for phrase in self._shared_phrases(papers):
-            evidence = self._evidence(phrase, papers)
-            if evidence:
-                tier = tier_of(len({p.paper_id for p in evidence}))
-                tiers[tier].append((self._weights.of(phrase), phrase, evidence))
-        for ranked in tiers.values():
-            ranked.sort(key=lambda row: (-row[0], row[1].key))
+        tiers: dict[str, list[Topic]] = {"5+": [], "3-4": [], "2": []}
+        for topic in shared_topics(papers, self._weights, self.rejected):
+            tiers[tier_of(topic.num_papers)].append(topic)
+        leads: Counter[str] = Counter()
         for row in zip_longest(*tiers.values()):
-            for _, phrase, evidence in filter(None, row):
-                number = rng.randrange(len(templates.MULTI))
-                question = templates.MULTI[number].format(phrase=phrase.text)
-                if gives_away(question, [p.text for p in evidence]):
+            for topic in filter(None, row):
+                names = [topic.phrase.key, *([topic.cue.key] if topic.cue else [])]
+                if any(leads[name] >= ROUNDS for name in names):
+                    self.rejected["phrase asked about often enough"] += 1
+                    continue
+                draft = self._ask_all(topic, tuple(papers), rng)
+                if gives_away(draft.question, [p.text for p in topic.evidence]):
                     self.rejected["gives its evidence away"] += 1
                     continue
-                details = {"phrase": phrase.text, "cue": "", "template": f"multi-{number}"}
-                yield Draft(question, "multi", tuple(papers), tuple(evidence), details)
+                leads.update(names)
+                yield draft
 
-    def _shared_phrases(self, papers: Mapping[str, Sequence[Passage]]) -> list[Phrase]:
-        """Phrases of two or more words, each once, whose key stands in at least two papers."""
-        whole = ["\n".join(p.stem_string for p in passages) for passages in papers.values()]
-        seen: dict[str, Phrase] = {}
-        for passages in papers.values():
-            for passage in passages:
-                for phrase in passage.phrases if passage.can_be_evidence else ():
-                    if len(phrase.words) >= 2 and phrase.key not in seen:
-                        seen[phrase.key] = phrase
-        return [p for p in seen.values() if sum(p.key in text for text in whole) >= 2]
-
-    def _evidence(self, phrase: Phrase, papers: Mapping[str, Sequence[Passage]]) -> list[Passage]:
-        """The passages about the phrase, one or two a paper; empty when it is unclear which they are."""
-        evidence: list[Passage] = []
-        for passages in papers.values():
-            uses = [(_uses(phrase, p), p) for p in passages if p.mentions(phrase)]
-            most = max((count for count, _ in uses), default=0)
-            about = [p for count, p in uses if 2 * count > most]
-            if len(about) > 2:
-                self.rejected["phrase in too many passages"] += 1
-                return []
-            if any(not p.can_be_evidence for p in about):
-                self.rejected["phrase in an abstract, caption or unfit paragraph"] += 1
-                return []
-            evidence += about
-        return evidence if len({p.paper_id for p in evidence}) >= 2 else []
+    def _ask_all(self, topic: Topic, paper_ids: tuple[str, ...], rng: random.Random) -> Draft:
+        choices = templates.MULTI_CUE if topic.cue else templates.MULTI
+        number = rng.randrange(len(choices))
+        cue = topic.cue.text if topic.cue else ""
+        question = choices[number].format(phrase=topic.phrase.text, cue=cue)
+        template = f"multi-cue-{number}" if cue else f"multi-{number}"
+        details = {"phrase": topic.phrase.text, "cue": cue, "template": template}
+        return Draft(question, "multi", paper_ids, topic.evidence, details)
 
 
 def _apart(phrase: Phrase, cue: Phrase) -> bool:
@@ -170,7 +152,3 @@ def _apart(phrase: Phrase, cue: Phrase) -> bool:
         and phrase.key not in cue.key
         and cue.key not in phrase.key
     )
-
-
-def _uses(phrase: Phrase, passage: Passage) -> int:
-    return max(1, passage.stem_string.count(phrase.key), passage.letters.count(squeeze(phrase.text)))

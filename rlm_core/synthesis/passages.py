@@ -19,6 +19,13 @@ MAX_CHARS = 900
 BEST_CHARS = (200, 700)
 """A small reader sees a few hundred tokens at once; evidence of this length fits."""
 
+PART_CHARS = 700
+"""Aimed at when a longer paragraph is cut."""
+_SENTENCE_END = re.compile(
+    r"(?<![A-Z]\.)(?<!\b(?:al|vs|ca|cf|eq|et)\.)(?<!\b(?:Fig|Eqs|Ref|Sec|Tab|e\.g|i\.e)\.)(?<=[.!?])\s+(?=[A-Z(\[“\"])"
+)
+"""White space after a sentence; not after an initial or a common abbreviation."""
+
 SILENT = frozenset({"title", "front", "heading", "reference", "other", "footnote"})
 """Kinds of paragraphs that neither answer a question nor compete for it."""
 
@@ -77,9 +84,27 @@ class Passage:
 
 
 def passages_of(paper: Paper) -> list[Passage]:
-    """A paper's paragraphs, without headings, references and other silent kinds."""
+    """A paper's paragraphs, without headings, references and other silent kinds; long body paragraphs in parts."""
     kept = [p for p in paper.paragraphs if p.kind not in SILENT and p.text.strip()]
-    return [Passage(paper.id, i, " ".join(p.text.split()), p.kind, p.page, p.section) for i, p in enumerate(kept)]
+    parts = [(p, part) for p in kept for part in _parts(" ".join(p.text.split()), p.kind)]
+    return [Passage(paper.id, i, text, p.kind, p.page, p.section) for i, (p, text) in enumerate(parts)]
+
+
+def _parts(text: str, kind: str) -> list[str]:
+    """A body paragraph too long to be evidence, cut where sentences end into parts of about equal length."""
+    if kind != "body" or len(text) <= MAX_CHARS:
+        return [text]
+    ends = [m.end() for m in _SENTENCE_END.finditer(text)]
+    aim = len(text) / -(-len(text) // PART_CHARS)
+    cuts = [0]
+    while len(text) - cuts[-1] > MAX_CHARS:
+        within = [
+            end for end in ends if cuts[-1] + MIN_CHARS <= end <= min(cuts[-1] + MAX_CHARS, len(text) - MIN_CHARS)
+        ]
+        if not within:
+            break
+        cuts.append(min(within, key=lambda end: abs(end - cuts[-1] - aim)))
+    return [text[low:high].strip() for low, high in zip(cuts, [*cuts[1:], len(text)], strict=True)]
 
 
 def is_prose(text: str) -> bool:

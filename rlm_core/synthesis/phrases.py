@@ -106,6 +106,10 @@ class Weights:
                 stems.update(stem(t) for t in tokens(paragraph))
             self._papers_with.update(stems)
 
+    def share(self, phrase: Phrase) -> float:
+        """Of the library's papers, those that use the phrase's rarest word."""
+        return min(self._papers_with[stem(w)] for w in phrase.words) / self._num_papers
+
     def of(self, phrase: Phrase) -> float:
         words = phrase.words
         rarity = [math.log((self._num_papers + 1) / (self._papers_with[stem(w)] + 0.5)) for w in words]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-VERSION = "1"
+VERSION = "2"
 """Raised with any change of wording; part of a query's provenance."""
 
 SINGLE_CUE = (
@@ -36,4 +36,12 @@ MULTI = (
     "Which passages would you compare to see how the papers treat {phrase}?",
     "Gather the evidence on {phrase} from all papers that mention it.",
     "Several papers bring up {phrase}: quote the passage of each.",
+)
+MULTI_CUE = (
+    "Which of these papers discuss {phrase} together with {cue}, and in which passages?",
+    "What do the papers say about {phrase} in connection with {cue}?",
+    "Find the passage that links {phrase} to {cue} in each paper that has one.",
+    "Across the papers, which passages address {phrase} along with {cue}?",
+    "Collect what every paper writes about {phrase} with regard to {cue}.",
+    "Gather the evidence on {phrase} and {cue} from all papers that mention both.",
 )

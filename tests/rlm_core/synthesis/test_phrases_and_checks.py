@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rlm_core.papers.records import Paper, Paragraph
 from rlm_core.synthesis import templates
 from rlm_core.synthesis.checks import gives_away, near_duplicates, shared_run
-from rlm_core.synthesis.passages import PaperIndex, Passage, is_prose
+from rlm_core.synthesis.passages import PaperIndex, Passage, is_prose, passages_of
 from rlm_core.synthesis.phrases import key_of, phrases_of
 from rlm_core.synthesis.splits import PaperGroup, split_groups
 
@@ -102,3 +103,15 @@ def test_one_group_is_dealt_out_by_paper():
     assert [len(dealt[s]) for s in ("train", "val", "test")] == [2, 1, 2]
     assert sorted(p for papers in dealt.values() for p in papers) == ["a", "b", "c", "d", "e"]
     assert parts["val"][0].id == "g.val"
+
+
+def test_a_long_paragraph_is_cut_where_sentences_end():
+    sentence = "The trees of O. sanctum grew as Smith et al. (2010) and Fig. 3 show, which took a year or so. "
+    paper = Paper(id="p", paragraphs=(Paragraph((sentence * 15).strip(), 1, (0, 0, 1, 1), section="Results"),))
+    passages = passages_of(paper)
+    assert " ".join(p.text for p in passages) == (sentence * 15).strip()
+    assert [len(p.text) for p in passages] == [pytest.approx(1410 / 3, abs=95)] * 3
+    assert all(p.text.startswith("The trees") and p.text.endswith("or so.") and p.can_be_evidence for p in passages)
+    whole = "x" * 2000  # no sentence ends: it stays whole, and cannot be evidence
+    (passage,) = passages_of(Paper(id="p", paragraphs=(Paragraph(whole, 1, (0, 0, 1, 1)),)))
+    assert passage.text == whole and not passage.can_be_evidence
