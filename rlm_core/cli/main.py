@@ -6,7 +6,7 @@ import logging
 
 import typer
 
-from rlm_core.cli import ask, doctor, look, params, prompts, rollouts
+from rlm_core.cli import ask, doctor, judge, look, params, prompts, rollouts
 
 app = typer.Typer(
     name="rlm-forge",
@@ -16,6 +16,7 @@ app = typer.Typer(
 )
 app.command("ask")(ask.ask)
 app.command("doctor")(doctor.doctor)
+app.add_typer(judge.app, name="judge")
 app.add_typer(params.app, name="params")
 app.add_typer(look.papers, name="papers")
 app.add_typer(look.queries, name="queries")

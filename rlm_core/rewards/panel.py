@@ -27,7 +27,7 @@ class PanelJudge:
         if not judges:
             raise ValueError("a panel needs at least one judge")
         self.judges = tuple(judges)
-        self._rule, self._criteria = rule, tuple(criteria)
+        self.rule, self.criteria = rule, tuple(criteria)
         self.name = f"panel-{rule}({', '.join(judge.name for judge in judges)})"
 
     async def score(self, question: str, predicted: Any, gold: Sequence[str] | str) -> Judgement:
@@ -39,21 +39,21 @@ class PanelJudge:
         for failure in failures:
             if not isinstance(failure, JudgeError):
                 raise failure
-        if failures and self._rule == "mean":
+        if failures and self.rule == "mean":
             raise JudgeError(f"{len(failures)} of {len(found)} judges failed, the first with: {failures[0]}")
         rows = [{"precision": v.precision, "recall": v.recall, **v.criteria} for v in verdicts]
-        scores = {c.name: self._combine([row[c.name] for row in rows], failures) for c in self._criteria}
+        scores = {c.name: self._combine([row[c.name] for row in rows], failures) for c in self.criteria}
         return Judgement(
             precision=round(scores["precision"]),
             recall=round(scores["recall"]),
-            reward=weighted_reward(scores, self._criteria),
+            reward=weighted_reward(scores, self.criteria),
             rationale="; ".join(f"{v.judge}: {v.rationale}" for v in verdicts),
             judge=self.name,
             criteria=scores,
         )
 
     def _combine(self, scores: Sequence[float], failures: Sequence[BaseException]) -> float:
-        if self._rule == "mean":
+        if self.rule == "mean":
             return sum(scores) / len(scores)
         try:
             return strict_majority(scores, len(self.judges))
