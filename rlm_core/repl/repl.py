@@ -28,6 +28,8 @@ SubcallHandler = Callable[[str, dict[str, Any]], Awaitable[Any]]
 
 RESTARTED = "[the REPL was restarted: variables of earlier blocks are gone; context and the tools are as at the start]"
 _MAX_CALLS = 64
+_MAX_REFUSED = 1000
+"""Refused sub-calls between one block's start and the next's: a loop that asks on and on would keep the host busy."""
 
 
 class SubcallError(Exception):
@@ -75,6 +77,7 @@ class Repl:
         self._sequence = 0
         self._result: asyncio.Future[dict[str, Any]] | None = None
         self._calls: dict[int, asyncio.Task[None]] = {}
+        self._refused = 0
         self._clock = Clock()
 
     @classmethod
@@ -145,6 +148,7 @@ class Repl:
         worker = self._worker
         assert worker is not None
         self._sequence += 1
+        self._refused = 0
         self._clock.start(limits.wall_seconds, self._out_of_time)
         try:
             await worker.send({"op": "exec", "seq": self._sequence, "code": code})
@@ -234,6 +238,7 @@ class Repl:
             if self._subcalls is None:
                 raise RequestError(f"{request[0]} is not available in this REPL")
         except RequestError as error:
+            self._count_refusal()
             # the clock goes on: nonsense must not buy time
             self._calls[call] = task = asyncio.create_task(
                 self._reply({"op": "reply", "id": call, "error": str(error)})
@@ -245,6 +250,11 @@ class Repl:
         self._calls[call] = task
         task.add_done_callback(lambda _: self._call_done(call))
 
+    def _count_refusal(self) -> None:
+        self._refused += 1
+        if self._refused > _MAX_REFUSED:
+            raise wire.WireError(f"it went on after {_MAX_REFUSED} refused sub-calls")
+
     def _call_done(self, call: int) -> None:
         self._calls.pop(call, None)
         self._clock.resume()
@@ -255,6 +265,11 @@ class Repl:
         try:
             reply["value"] = await self._subcalls(name, arguments)
         except SubcallError as refusal:
+            try:
+                self._count_refusal()
+            except wire.WireError as flood:
+                self._fail_block(WorkerGone(f"the code was stopped: {flood}"))
+                return
             reply["error"] = str(refusal) or "the sub-call was refused"
         except Exception as error:  # noqa: BLE001 - the harness failed: it is the caller's, not the code's
             self._fail_block(error)

@@ -12,6 +12,9 @@ from typing import Any
 
 HEADER = struct.Struct("<I")
 MAX_FRAME_MB = 256
+MAX_VALUES = 1_000_000
+"""Of one message. A worker could else make the host build 30 times a message's size in tiny lists."""
+_FEW_VALUES = 50_000
 
 TRAILER = struct.Struct("<8si")
 """What the fork server writes on a worker's channel after the worker's death: the magic and its wait status."""
@@ -47,6 +50,20 @@ def decode(body: bytes | bytearray | memoryview) -> dict[str, Any]:
         assert isinstance(cleaned, dict)
         return cleaned
     return message
+
+
+def values_in(body: bytes) -> int:
+    """Upper bound of the values that `body`, JSON text, would become: in time linear in its size, without building them."""
+    marks = b",[{"
+    rough = sum(body.count(mark) for mark in (b",", b"[", b"{"))
+    if rough < _FEW_VALUES:
+        return rough
+    bare = body.replace(b"\\\\", b"").replace(b'\\"', b"")
+    texts = bare.count(b'"') // 2
+    if texts > MAX_VALUES:  # too many already, and splitting there would cost memory
+        return texts
+    outside = b"".join(bare.split(b'"')[::2])
+    return len(outside) - len(outside.translate(None, marks))
 
 
 def clean(value: Any) -> Any:

@@ -20,6 +20,9 @@ log = logging.getLogger("rlm.repl")
 _GROUP = 1 << 2  # PIDFD_SIGNAL_PROCESS_GROUP, Linux 6.9
 _CHUNK = 1 << 18
 _GONE_SECONDS = 5.0
+_SMALL = 4096
+"""Bytes; a reading of less that leaves a frame unfinished was not written by the worker's own channel."""
+_REST_SECONDS = 0.005
 
 
 class WorkerGone(RuntimeError):
@@ -41,6 +44,7 @@ class WorkerHandle:
         self._max_frame = (limits.message_mb << 20) + 4 * (
             limits.answer_chars + limits.output_chars + limits.error_chars
         )
+        self._max_values = max(wire.MAX_VALUES, limits.answer_chars)
         self._loop = asyncio.get_running_loop()
         self._pidfd = -1
         self._buffer = bytearray()
@@ -151,12 +155,24 @@ class WorkerHandle:
         if data and not self._ended:
             self._buffer += data
             self._take_frames()
+            if self._buffer and len(data) < _SMALL and not self._is_trailer(0):
+                self._rest()
         elif not data:
             # the fork server closes the last end after it has reaped the worker
             self._hang_up()
             if not self._gone.done():
                 self._gone.set_result(None)
             self._finish(self._reason())
+
+    def _rest(self) -> None:
+        """Do not look for some ms: a frame that arrives byte by byte must not keep the host busy."""
+        if self._sock.fileno() >= 0:
+            self._loop.remove_reader(self._sock.fileno())
+            self._loop.call_later(_REST_SECONDS, self._look_again)
+
+    def _look_again(self) -> None:
+        if self._sock.fileno() >= 0:
+            self._loop.add_reader(self._sock.fileno(), self._readable)
 
     def _receive(self) -> bytes:
         if self._pidfd >= 0:
@@ -180,8 +196,11 @@ class WorkerHandle:
             end = start + wire.HEADER.size + size
             if len(self._buffer) < end:
                 break
+            body = bytes(self._buffer[start + wire.HEADER.size : end])
             try:
-                message = wire.decode(bytes(self._buffer[start + wire.HEADER.size : end]))
+                if size > wire.MAX_VALUES and wire.values_in(body) > self._max_values:
+                    raise wire.WireError("a message of too many values")
+                message = wire.decode(body)
             except wire.WireError as error:
                 self._violated(str(error))
                 return
@@ -196,7 +215,7 @@ class WorkerHandle:
             self._finish(str(message.get("error"))[:300])
         elif kind == "ready" and not self.ready.done():
             self.ready.set_result(None)
-        elif kind != "hello":
+        elif kind != "hello" or self.ready.done():
             try:
                 self._on_message(message)
             except wire.WireError as error:

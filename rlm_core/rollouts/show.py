@@ -15,6 +15,9 @@ from rlm_core.protocol import parse_turn
 from rlm_core.records import ErrorClass, Rollout, Status, Turn, Usage
 from rlm_core.rollouts.events import Event, Observer
 
+_VISIBLE = {code: chr(0x2400 + code) for code in range(32) if chr(code) not in "\n\t"}
+_VISIBLE |= {0x7F: "\u2421", **dict.fromkeys((*range(128, 160), *range(8234, 8239), *range(8294, 8298)), "�")}
+"""C0, delete, C1, and marks that reverse the direction of what follows."""
 _STATUS_STYLE = {Status.ANSWERED: "green", Status.FAILED: "bold red", Status.CANCELLED: "red"}
 
 
@@ -53,7 +56,7 @@ def print_events(console: Console, *, output_chars: int = 600) -> Observer:
         )
         parts: list[RenderableType] = []
         if event.kind == "node_start":
-            parts = [Text.assemble(label, "  ", (event.text, "italic"))]
+            parts = [Text.assemble(label, "  ", (_short(event.text, 2000), "italic"))]
         elif event.kind == "action":
             parts = [Text.assemble(label, (f"  turn {event.turn + 1}", "dim")), _code(event.text, 2000)]
         elif event.kind == "observation" and event.text:
@@ -72,7 +75,7 @@ def print_events(console: Console, *, output_chars: int = 600) -> Observer:
 
 def _node_title(node: Rollout) -> Text:
     return Text.assemble(
-        (node.id, "bold"),
+        (printable(node.id), "bold"),
         "  ",
         (_short(node.question, 200), "italic"),
         "  ",
@@ -108,7 +111,7 @@ def _call_line(call: dict[str, Any]) -> Text:
 
 def _ending(answer: Any, status: Status, failure: str) -> Text:
     if answer is None:
-        return Text(f"no answer: {status}" + (f", {failure}" if failure else ""), style="red")
+        return Text(f"no answer: {status}" + (f", {printable(failure)}" if failure else ""), style="red")
     if isinstance(answer, list) and all(isinstance(item, str) for item in answer):
         lines = [f"\n  {number}. {_short(item, 300)}" for number, item in enumerate(answer, 1)]
         shown = f"{len(answer)} passage{'s' if len(answer) != 1 else ''}" + "".join(lines)
@@ -124,6 +127,15 @@ def _usage(usage: Usage) -> str:
     return f"{usage.turns} turn{'s' if usage.turns != 1 else ''}, {children}{tokens}{usage.wall_seconds:.1f} s"
 
 
+def printable(text: str) -> str:
+    """`text` with control characters made visible: a document or a model must not command the reader's terminal.
+
+    >>> printable("red \\x1b[31m")
+    'red ␛[31m'
+    """
+    return text.translate(_VISIBLE)
+
+
 def _short(text: str, limit: int, *, flat: bool = True) -> str:
-    text = " ".join(text.split()) if flat else text
+    text = printable(" ".join(text.split()) if flat else text)
     return text if len(text) <= limit else f"{text[:limit]} ... ({len(text) - limit} more characters)"

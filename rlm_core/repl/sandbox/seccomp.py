@@ -26,8 +26,13 @@ _SECCOMP_SET_MODE_FILTER_PRCTL = (22, 2)  # PR_SET_SECCOMP, SECCOMP_MODE_FILTER
 
 _THREAD_FLAGS = (0x003D0F00, 0x007D0F00)
 """The exact flags of glibc's and musl's pthread_create; any other clone is refused, so no process can be made."""
-_FCNTL = (0, 1, 2, 3, 4, 5, 6, 7, 36, 37, 38, 1030, 1032, 1033, 1034)
-"""Duplicate, flags, locks, pipe size (read), seals (fail on what is no memfd): no owner or signal of async I/O, no leases."""
+_FCNTL = (0, 1, 2, 3, 4, 1030, 1032, 1033, 1034)
+"""Duplicate, flags, pipe size (read), seals (fail on what is no memfd): no owner or signal of async I/O, no leases, and no
+locks, by which workers could talk over the library files that all of them may read."""
+_CLOCKS = 16
+"""Clocks below are the machine's and one's own; others, which hold a process number, tell another's processor time."""
+_MADVISE = (0, 1, 2, 3, 4, 8, 9, 10, 11, 14, 15, 16, 17, 18, 19, 20, 21)
+"""All that needs no privilege but merging equal pages (12), which tells what others hold in memory."""
 _IOCTL = (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)
 """Is it a terminal, its size, bytes to read, blocking or not, close on exec or not."""
 _PRCTL = (15, 16)
@@ -43,7 +48,7 @@ def supported() -> bool:
 
 def program(*, threads: bool, pid: int) -> list[Instruction]:
     """The filter for the process `pid` (as it sees itself), which may make threads or not."""
-    return [*_common(threads=threads), *_own_signals(pid)]
+    return [*_common(threads=threads), *_about_itself(pid)]
 
 
 def _common(*, threads: bool) -> list[Instruction]:
@@ -66,13 +71,17 @@ def _common(*, threads: bool) -> list[Instruction]:
     code += _checked("clone", _argument_in(0, _THREAD_FLAGS if threads else (), _DENIED))
     # glibc falls back to clone, whose flags a filter can read, when clone3 does not exist
     code += _checked("clone3", [(_RETURN, 0, 0, _ERRNO | errno.ENOSYS)])
+    code += _checked("madvise", _argument_in(2, _MADVISE, _ERRNO | errno.EINVAL))
+    for name in ("clock_gettime", "clock_getres", "clock_nanosleep"):
+        code += _checked(name, _argument_below(0, _CLOCKS, _ERRNO | errno.EINVAL))
     return code
 
 
-def _own_signals(pid: int) -> list[Instruction]:
-    """Signals to the process itself, and the end: all else is refused."""
+def _about_itself(pid: int) -> list[Instruction]:
+    """Signals to and questions about the process itself, and the end: all else is refused."""
     own = _argument_in(0, (pid,), _DENIED)
-    return [*_checked("kill", own), *_checked("tgkill", own), (_RETURN, 0, 0, _DENIED)]
+    code = [*_checked("kill", own), *_checked("tgkill", own)]
+    return [*code, *_checked("sched_getaffinity", _argument_in(0, (0, pid), _DENIED)), (_RETURN, 0, 0, _DENIED)]
 
 
 def _checked(name: str, block: list[Instruction]) -> list[Instruction]:
@@ -93,6 +102,16 @@ def _argument_in(index: int, values: tuple[int, ...], otherwise: int) -> list[In
     return block
 
 
+def _argument_below(index: int, bound: int, otherwise: int) -> list[Instruction]:
+    """Allow when an argument's low 32 bits, unsigned, are below `bound`: a negative number is not."""
+    return [
+        (_LOAD, 0, 0, _OFFSET_ARGS + 8 * index),
+        (_JUMP_GE, 1, 0, bound),
+        (_RETURN, 0, 0, _ALLOW),
+        (_RETURN, 0, 0, otherwise),
+    ]
+
+
 def prepare() -> None:
     """Build what filters have in common, so that processes forked from this one need not."""
     for threads in (True, False):
@@ -110,7 +129,7 @@ def _pack(code: list[Instruction]) -> bytes:
 
 def install(*, threads: bool, pid: int | None = None) -> None:
     """Confine the calling thread and all it starts, for good. Needs no_new_privs. Raises `OSError`."""
-    packed = _packed_common(threads=threads) + _pack(_own_signals(os.getpid() if pid is None else pid))
+    packed = _packed_common(threads=threads) + _pack(_about_itself(os.getpid() if pid is None else pid))
     buffer = ctypes.create_string_buffer(packed, len(packed))
     header = struct.pack("@HP", len(packed) // _INSTRUCTION.size, ctypes.addressof(buffer))
     pointer = ctypes.create_string_buffer(header, len(header))

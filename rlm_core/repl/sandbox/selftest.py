@@ -10,6 +10,7 @@ import errno
 import importlib
 import os
 import threading
+import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -40,6 +41,8 @@ def run(*, scratch_mb: int, threads: int, memory_mb: int, stdlib: str) -> dict[s
         checks[f"call {name}"] = _refused_call(name)
     checks["signal to the parent"] = _refused(lambda: os.kill(os.getppid() or 1, 0))
     checks["signal to every process"] = _refused(lambda: os.kill(-1, 0))
+    checks["processor time of another process"] = _refused(lambda: time.clock_gettime(~1 << 3 | 2))
+    checks["processors of another process"] = _refused(lambda: os.sched_getaffinity(1))
     checks["new process (fork)"] = _refused(_fork)
     checks["other program (exec)"] = _refused(lambda: os.execv("/proc/self/exe", ["x"]))
     checks["become root"] = _refused(lambda: os.setresuid(0, 0, 0))

@@ -53,6 +53,8 @@ class Channel:
             frame = wire.encode({"op": "call", "id": call, "name": name, "args": arguments})
         except (ValueError, TypeError, RecursionError) as error:
             raise TypeError(f"{name}: the arguments must be texts, numbers, lists and dicts ({error})") from None
+        if len(frame) > wire.MAX_VALUES and wire.values_in(frame) > wire.MAX_VALUES:
+            raise SubcallError(f"{name}: the context holds more than {wire.MAX_VALUES} values; hand it over as a text")
         if len(frame) > self._max_bytes:
             raise SubcallError(f"{name}: {len(frame)} bytes of arguments; at most {self._max_bytes} can be handed over")
         self.send_frame(frame)

@@ -66,6 +66,7 @@ def test_what_is_not_there_is_said(stored: Path, tmp_path: Path) -> None:
     assert "not a file of rollout trees" in wrong.output
 
 
+@pytest.mark.proof
 def test_prompts_are_shown_with_their_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     monkeypatch.setenv("COLUMNS", "160")

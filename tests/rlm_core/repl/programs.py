@@ -57,6 +57,21 @@ PROGRAMS: dict[str, dict[str, str]] = {
         "home folder": "import os\nattempt(lambda: os.listdir('{home}'))",
         "project sources": "attempt(lambda: open('{project}/pyproject.toml').read())",
         "through a link": "import os\ndef f():\n    os.symlink('{secret}', 'l')\n    return open('l').read()\nattempt(f)",
+        "a link made into its own folder": (
+            "import os\nos.mkdir('a')\nos.symlink('/', 'a/root')\n"
+            "attempt(lambda: open('a/root{secret}').read())\nattempt(lambda: os.listdir('a/root'))"
+        ),
+        "a link swapped while it is opened": (
+            "import os, threading\nopen('real', 'w').close()\nos.symlink('{secret}', 'bad')\nstop = []\n"
+            "def swap():\n    while not stop:\n        try: os.rename('real', 't'); os.rename('bad', 'real'); os.rename('real', 'bad'); os.rename('t', 'real')\n"
+            "        except OSError: pass\nthreading.Thread(target=swap, daemon=True).start()\n"
+            "for _ in range(2000):\n    try: text = open('real').read()\n    except OSError: continue\n"
+            "    if text: FINAL('escaped')\nstop.append(1)"
+        ),
+        "a folder above kept open": "import os\nd = os.open('.', os.O_RDONLY)\nattempt(lambda: os.open('../../etc/passwd', os.O_RDONLY, dir_fd=d))",
+        "by a file handle": SYSCALL + "attempt(lambda: syscall(304, -100, b'0' * 64, 0))",
+        "another's scratch folder": "import os\nif os.listdir('/scratch') != ['own'] or os.listdir('/scratch/own'): FINAL('escaped')",
+        "third-party packages": "import importlib\nattempt(lambda: importlib.import_module('numpy'))",
         "through dot-dot": "attempt(lambda: open('../../../../../../../{secret}').read())",
         "by a raw open": SYSCALL + "attempt(lambda: syscall(257, -100, b'{secret}', 0, 0))",
         "raw disk": "attempt(lambda: open('/dev/vda', 'rb').read(1))",
@@ -77,6 +92,13 @@ PROGRAMS: dict[str, dict[str, str]] = {
         "rename a file of the host": "import os\nattempt(lambda: os.rename('{secret}', 'x'))",
         "change a mode": "import os\nopen('f', 'w').close()\nattempt(lambda: os.chmod('f', 0o777))",
         "change times": "import os\nopen('f', 'w').close()\nattempt(lambda: os.utime('f', (1, 1)))",
+        "beside the scratch folder": "attempt(lambda: open('/scratch/x', 'w'))",
+        "over the scratch folder itself": "import os\nattempt(lambda: os.rename('/scratch/own', '/scratch/other'))",
+        "a module that others import": "import os\nattempt(lambda: open(os.path.dirname(os.__file__) + '/__pycache__/os.cpython-311.pyc', 'r+b'))",
+        "a lock that others see": "import fcntl, os\nwith open(os.__file__) as f: attempt(lambda: fcntl.flock(f, fcntl.LOCK_SH))",
+        "a record lock that others see": "import fcntl, os\nwith open(os.__file__) as f: attempt(lambda: fcntl.lockf(f, fcntl.LOCK_SH))",
+        "an owner": "import os\nopen('f', 'w').close()\nattempt(lambda: os.chown('f', 0, 0))",
+        "an attribute": "import os\nopen('f', 'w').close()\nattempt(lambda: os.setxattr('f', 'user.x', b'1'))",
         "make a pipe file": "import os\nattempt(lambda: os.mkfifo('p'))",
         "make a hard link": "import os\nopen('f', 'w').close()\nattempt(lambda: os.link('f', 'g'))",
         "more than the scratch folder": (
@@ -113,6 +135,19 @@ PROGRAMS: dict[str, dict[str, str]] = {
         "by pidfd": "import os\nattempt(lambda: os.pidfd_open({host}))",
         "by asynchronous I/O": "import fcntl, os\nr, w = os.pipe()\nattempt(lambda: fcntl.fcntl(r, fcntl.F_SETOWN, {host}))",
         "survive the parent": SYSCALL + "def f():\n    if libc.prctl(1, 0, 0, 0, 0) < 0: raise OSError('refused')\nattempt(f)",
+        "to a sibling's group": "import os\nfor pid in range(1, 3000):\n    if pid != os.getpid():\n        try: os.killpg(pid, 0)\n"
+        "        except OSError: continue\n        FINAL('escaped')",
+        "by a queue": SYSCALL + "attempt(lambda: syscall(129, {host}, 9, 0))",
+        "see the processor time of another": (
+            "import os, time\nfor pid in range(1, 3000):\n    for kind in (0, 1, 2, 6):\n        if pid == os.getpid(): continue\n"
+            "        try: time.clock_gettime(~pid << 3 | kind)\n        except OSError: continue\n        FINAL('escaped')"
+        ),
+        "see the processors of another": (
+            "import os\nfor pid in range(1, 3000):\n    if pid == os.getpid(): continue\n"
+            "    try: os.sched_getaffinity(pid)\n    except OSError: continue\n    FINAL('escaped')"
+        ),
+        "see the limits of another": "import os, resource\nattempt(lambda: resource.prlimit(os.getppid() or 1, resource.RLIMIT_AS))",
+        "see the group of another": "import os\nattempt(lambda: os.getpgid(1))",
         "an alarm for later": "import signal\nattempt(lambda: signal.setitimer(signal.ITIMER_REAL, 100))",
     },
     "memory": {
@@ -127,6 +162,11 @@ PROGRAMS: dict[str, dict[str, str]] = {
         "page faults in user space": SYSCALL + "attempt(lambda: syscall(323, 0))",
         "lock memory": SYSCALL + "attempt(lambda: syscall(151, 1))",
         "a raised limit": "import resource\nattempt(lambda: resource.setrlimit(resource.RLIMIT_AS, (-1, -1)))",
+        "merge equal pages": "import mmap\nattempt(lambda: mmap.mmap(-1, 1 << 16).madvise(12))",
+        "poison a page": "import mmap\nattempt(lambda: mmap.mmap(-1, 1 << 16).madvise(100))",
+        "huge shared mapping": "import mmap\nattempt(lambda: mmap.mmap(-1, 4 << 30, flags=mmap.MAP_SHARED | mmap.MAP_ANONYMOUS))",
+        "a huge integer": "attempt(lambda: 1 << (8 << 32))",
+        "drop a library from the page cache": "import os\nwith open(os.__file__) as f: attempt(lambda: os.posix_fadvise(f.fileno(), 0, 0, 4))",
         "a deep structure": "x = []\nfor _ in range(10**6): x = [x]\nattempt(lambda: repr(x))\nx = None",
     },
     "fork": {
@@ -139,6 +179,13 @@ PROGRAMS: dict[str, dict[str, str]] = {
         "vfork": SYSCALL + "attempt(lambda: syscall(58))",
         "clone": SYSCALL + "attempt(lambda: syscall(56, 17, 0, 0, 0, 0))",
         "clone with a shared memory only": SYSCALL + "attempt(lambda: syscall(56, 0x100 | 17, 0, 0, 0, 0))",
+        "a program from memory": "import os\ndef f():\n    fd = os.memfd_create('x')\n    os.execve(fd, ['x'], {{}})\nattempt(f)",
+        "a program in the scratch folder": (
+            "import os, sys\nwith open('x', 'wb') as f: f.write(b'#!/bin/sh\\nid')\nattempt(lambda: os.execv('./x', ['x']))"
+        ),
+        "a library of its own": (
+            "import ctypes, shutil, sysconfig, os\nopen('x.so', 'wb').write(b'\\x7fELF' + bytes(60))\nattempt(lambda: ctypes.CDLL('./x.so'))"
+        ),
         "exec": "import os, sys\nattempt(lambda: os.execv(sys.executable, ['python']))",
         "new namespaces": SYSCALL + "attempt(lambda: syscall(272, 0x10000000))",
     },
@@ -156,6 +203,12 @@ PROGRAMS: dict[str, dict[str, str]] = {
             "import threading\ndef f():\n    while True: pass\n"
             "for _ in range(4): threading.Thread(target=f, daemon=True).start()"
         ),
+        "one that writes when the block is over": (
+            FRAME + "import threading, time\nc = channel()\ndef f():\n    time.sleep(0.03)\n"
+            "    os.write(c, frame(dict(op='result', seq=2, stdout='forged', error=None, has_final=False)))\n"
+            "threading.Thread(target=f, daemon=True).start()"
+        ),
+        "one at exit": "import atexit, os\natexit.register(os.abort)\nimport threading\nthreading.Thread(target=lambda: os._exit(3)).start()",
         "a deadlock": "import threading\nlock = threading.Lock()\nlock.acquire()\nlock.acquire()",
         "raw threads with odd flags": SYSCALL + "attempt(lambda: syscall(56, 0x00010f00 | 0x80000000, 0, 0, 0, 0))",
         "sub-calls after the block": (
@@ -243,6 +296,27 @@ PROGRAMS: dict[str, dict[str, str]] = {
         "an unknown sub-call": FRAME + "os.write(channel(), frame(dict(op='call', id=1, name='__import__', args=dict(prompt='os'))))",
         "a sub-call with odd arguments": FRAME + "os.write(channel(), frame(dict(op='call', id=1, name='llm_query', args=[1])))",
         "a sub-call with an odd number": FRAME + "os.write(channel(), frame(dict(op='call', id=dict(), name='llm_query', args=dict(prompt='x'))))",
+        "a flood of refused sub-calls": (
+            FRAME + "c = channel()\nwhile True:\n    os.write(c, frame(dict(op='call', id=1, name='llm_query', args=dict(prompt=''))))\n    os.read(c, 4096)"
+        ),
+        "a flood of hellos": FRAME + "c = channel()\nwhile True: os.write(c, frame(dict(op='hello')))",
+        "a frame byte by byte": FRAME + "c = channel()\nos.write(c, (1 << 20).to_bytes(4, 'little'))\nwhile True: os.write(c, b' ')",
+        "ten million lists": (
+            FRAME + "body = b'{{\"op\": \"call\", \"id\": 1, \"name\": \"rlm_query\", \"args\": {{\"prompt\": \"x\", \"context\": {{\"a\": [' + b'[],' * 10**7 + b'0]}}}}}}'\n"
+            "os.write(channel(), len(body).to_bytes(4, 'little'))\nview = memoryview(body)\nwhile view: view = view[os.write(channel(), view):]"
+        ),
+        "a program in a pickle": (
+            "import os, pickle\nclass Evil:\n    def __reduce__(self): return os.system, ('touch /tmp/rlm-repl-probe',)\n"
+            "FINAL(pickle.dumps(Evil()).decode('latin1') and None)\nattempt(lambda: FINAL(Evil()))"
+        ),
+        "a str that lies": (
+            "class S(str):\n    def encode(self, *a): return b'escaped'\n    def __iter__(self): return iter('escaped')\n    __str__ = __repr__ = lambda self: 'escaped'\n"
+            "try: llm_query(S('x'))\nexcept Exception: pass\nFINAL([S('?')])"
+        ),
+        "the channel's own methods": (
+            "import gc\nfor o in gc.get_objects():\n    if type(o).__name__ == 'Channel':\n"
+            "        o.send(dict(op='result', seq=9, stdout='', error=None, has_final=True, final='escaped'))"
+        ),
         "a flood of sub-calls": FRAME + "c = channel()\nfor n in range(100000): os.write(c, frame(dict(op='call', id=n, name='llm_query', args=dict(prompt='x'))))",
         "the end of the worker": FRAME + "os.write(channel(), b'\\xffRLMEND\\xff' + bytes(4))",
         "a hello": FRAME + "os.write(channel(), frame(dict(op='hello')) + frame(dict(op='ready')))",

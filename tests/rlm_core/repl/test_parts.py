@@ -9,6 +9,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -195,3 +196,39 @@ def test_importing_the_package_stays_light() -> None:
     code += "print([m for m in ('torch', 'pydantic', 'numpy') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     assert done.stdout.strip() == "[]"
+
+
+def marks_of(value: Any) -> int:
+    """Brackets and commas: one a container, one between neighbours."""
+    if not isinstance(value, list | dict):
+        return 0
+    items = list(value.values()) if isinstance(value, dict) else value
+    return 1 + max(len(items) - 1, 0) + sum(marks_of(item) for item in items)
+
+
+marked_data = st.recursive(
+    st.text('ab,[{]}"\\', max_size=8) | st.integers(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(',[{"\\', max_size=4), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(marked_data)
+def test_values_are_counted_outside_of_texts(value: Any) -> None:
+    body = wire.encode(value)[wire.HEADER.size :]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(wire, "_FEW_VALUES", 0)
+        assert wire.values_in(body) == marks_of(value)
+    assert wire.values_in(body) >= marks_of(value)
+
+
+@pytest.mark.parametrize(
+    "body", [b"[" + b"[]," * 2_000_000 + b"0]", b'["' + b'","' * 2_000_000 + b'"]', b'["' + b'\\"' * 3_000_000 + b'"]'],
+    ids=["lists", "texts", "escapes"],
+)  # fmt: skip
+def test_values_of_a_hostile_message_are_counted_fast(body: bytes) -> None:
+    start = time.process_time()
+    count = wire.values_in(body)
+    assert time.process_time() - start < 1.0
+    assert (count > wire.MAX_VALUES) == (b"," in body)

@@ -20,6 +20,7 @@ from rlm_core.repl import (
     forkserver,
     handover,
     shared_context,
+    worker_handle,
 )
 
 PAPERS = {
@@ -500,3 +501,50 @@ async def test_a_context_file_cannot_be_changed_by_whoever_holds_it() -> None:
                 change()
     finally:
         os.close(descriptor)
+
+
+async def test_a_loop_over_refused_subcalls_is_stopped() -> None:
+    asked = 0
+
+    async def refuse(name: str, arguments: dict[str, Any]) -> Any:
+        nonlocal asked
+        asked += 1
+        raise SubcallError("no sub-calls are left")
+
+    code = "while True:\n    try: llm_query('again')\n    except Exception: pass"
+    first, second = await run(code, "1 + 1", subcalls=refuse)
+    assert first.killed
+    assert first.error is not None
+    assert "went on after 1000 refused sub-calls" in first.error
+    assert asked == 1001
+    assert second.stdout.endswith("2\n")
+
+
+async def test_a_frame_in_tiny_pieces_does_not_keep_the_host_busy(monkeypatch: pytest.MonkeyPatch) -> None:
+    readings = 0
+    receive = worker_handle.WorkerHandle._receive
+
+    def count(self: worker_handle.WorkerHandle) -> bytes:
+        nonlocal readings
+        readings += 1
+        return receive(self)
+
+    monkeypatch.setattr(worker_handle.WorkerHandle, "_receive", count)
+    code = (
+        "import os, stat, time\nchannel = next(n for n in range(3, 60) if stat.S_ISSOCK(os.fstat(n).st_mode))\n"
+        "os.write(channel, (1 << 20).to_bytes(4, 'little'))\n"
+        "while True:\n    os.write(channel, b' ')\n    time.sleep(0.0001)"
+    )
+    result = await run_one(code, limits=ReplLimits(wall_seconds=1))
+    assert result.killed
+    assert 20 < readings < 300  # one each 5 ms; without a rest some 5,000
+
+
+async def test_a_context_of_very_many_values_is_refused_in_the_code() -> None:
+    async def answer(name: str, arguments: dict[str, Any]) -> Any:
+        return "served"
+
+    code = "try:\n    rlm_query('x', {'rows': [[]] * 1_100_000})\nexcept RuntimeError as error:\n    print(error)"
+    result = await run_one(code, subcalls=answer)
+    assert result.stdout == "rlm_query: the context holds more than 1000000 values; hand it over as a text\n"
+    assert (await run_one("rlm_query('x', {'a': ',[{' * 1_000_000})", subcalls=answer)).stdout == "'served'\n"

@@ -44,3 +44,21 @@ async def test_a_tree_is_drawn_with_code_output_children_and_answer(make_script:
     assert "2 children" in text
     for part in ("root  where?", "child 1", "ZeroDivisionError", "1. found it"):
         assert part in live.getvalue()
+
+
+async def test_nobody_but_the_program_commands_the_terminal(make_script: MakeScript) -> None:
+    """Question, code, output, answer and replies may all hold escape sequences: none arrives as one."""
+    evil = "\x1b]52;c;ZXZpbA==\x07\x1b[2J\x9b31m\u202e\r"
+    code = turn(f"print({evil!r}, llm_query('plain'))\n# {evil.replace(chr(13), '')}")
+    script = {"*": [code, evil, turn(f"FINAL([{evil!r}])")], "plain": [evil]}
+    live, out = io.StringIO(), io.StringIO()
+    observer = print_events(Console(file=live, width=120, force_terminal=True, color_system=None))
+    rollout = await run_rollout(
+        Query(id=f"q{evil}", question=f"where {evil}"), make_script(script), RolloutConfig(), observer=observer
+    )
+    assert rollout.answer == [evil]
+    Console(file=out, width=120, force_terminal=True, color_system=None).print(render_tree(rollout))
+    for shown in (live.getvalue(), out.getvalue()):
+        assert "\u241b]52;c;ZXZpbA==\u2407" in shown.replace("\n", "")
+        for mark in ("\x1b]", "\x1b[2J", "\x07", "\x9b", "\u202e", "\r"):
+            assert mark not in shown
