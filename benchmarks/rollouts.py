@@ -1,8 +1,9 @@
-"""Rollout trees at once against the critical path: `python -m benchmarks.rollouts [--trees 1 8 64] [--json FILE]`.
+"""Rollout trees at once against the critical path: `python -m benchmarks.rollouts [--trees 1 8 64] [--rlms 1 8] [--json FILE]`.
 
 Every model call takes 0.5 s on a loopback server that serves any number at once. A tree is a root of 3 turns whose first asks
 8 children of 2 turns each, so no tree can end before 1 + 2 + 2 = 5 calls, 2.5 s. Printed is the wall time over that, with the
 sandbox on; the rest is start of workers, code, and the harness. A size is run in a process of its own, after a warm-up tree.
+`--rlms` runs the same trees by the official package `rlms` beside it (`benchmarks.rlms_peer`).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import os
 import resource
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -21,6 +23,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from benchmarks import rlms_peer
 from benchmarks.slow_model import CHILDREN, TURNS
 from rlm_core.files import write_json
 from rlm_core.policies import OpenAIPolicy
@@ -111,6 +114,37 @@ def run_sizes(sizes: list[int]) -> list[dict[str, Any]]:
     return rows
 
 
+def run_peer(sizes: list[int]) -> list[dict[str, Any]]:
+    """The same work by `rlms`, both ways; an empty list where it cannot be installed."""
+    folder = rlms_peer.install()
+    if folder is None:
+        return []
+    rows: list[dict[str, Any]] = []
+    with slow_model() as url, tempfile.TemporaryDirectory() as scratch, Progress("rlms", 2 * len(sizes)) as progress:
+        context = Path(scratch, "context.txt")
+        context.write_text("\n\n".join(str(paper["text"]) for paper in PAPERS.values()))
+        for trees in sizes:
+            for how in ("threads", "processes"):
+                rows.append(rlms_peer.compare(folder, url, trees, context, how, limit_seconds=60 + 20 * trees))
+                progress.advance()
+    return rows
+
+
+def show_peer(rows: list[dict[str, Any]]) -> str:
+    lines = [f"the same by rlms {rlms_peer.VERSION}, no sandbox"]
+    lines.append(f"{'trees':>6}{'as':>11}{'seconds':>9}{'ratio':>7}{'failed':>8}{'peak MB':>9}  first failure")
+    for row in rows:
+        start = f"{row['trees']:>6}{row['how']:>11}"
+        if "error" in row:
+            lines.append(f"{start}  {row['error']}")
+            continue
+        figures = (
+            f"{row['seconds']:>9.2f}{row['seconds'] / CRITICAL_PATH:>7.2f}{row['failed']:>8}{row['peak_mb']:>9.0f}"
+        )
+        lines.append(f"{start}{figures}  {row['first_failure'][:100]}")
+    return "\n".join(lines)
+
+
 def show(rows: list[dict[str, Any]]) -> str:
     lines = [
         f"critical path {CRITICAL_PATH:.1f} s ({CALL_SECONDS} s a call), {len(os.sched_getaffinity(0))} cores, sandbox on"
@@ -129,6 +163,9 @@ def show(rows: list[dict[str, Any]]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--trees", type=int, nargs="+", default=[1, 8, 64])
+    parser.add_argument(
+        "--rlms", type=int, nargs="*", default=[], metavar="TREES", help="sizes for the official package"
+    )
     parser.add_argument("--json", type=Path, help="write the figures to this file")
     parser.add_argument("--child", nargs=2, metavar=("URL", "TREES"), help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -138,8 +175,11 @@ def main() -> None:
         return
     rows = run_sizes(arguments.trees)
     print(show(rows))
+    peer = run_peer(arguments.rlms) if arguments.rlms else []
+    if peer:
+        print(show_peer(peer))
     if arguments.json:
-        write_json(arguments.json, {"critical_path_seconds": CRITICAL_PATH, "rows": rows})
+        write_json(arguments.json, {"critical_path_seconds": CRITICAL_PATH, "rows": rows, "rlms": peer})
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """An OpenAI-compatible server whose every reply takes the same time: `python -m benchmarks.slow_model SECONDS`.
 
-It plays the model of `benchmarks.rollouts`: a root of 3 turns whose first asks 8 children, children of 2 turns. Prints its
-address; ends when its standard input closes.
+It plays the model of `benchmarks.rollouts`: a root of 3 turns whose first asks 8 children, children of 2 turns. The model name
+`rlms` gets the same program in the dialect of the package `rlms`. Prints its address; ends when its standard input closes.
 """
 
 from __future__ import annotations
@@ -19,13 +19,23 @@ ROOT = (
 )
 CHILD = ("n = len(context)\nprint(n)", "FINAL(1)")
 TURNS = (len(ROOT), len(CHILD))
+RLMS_ROOT = (
+    f"answers = rlm_query_batched([context] * {CHILDREN})\nprint(len(answers))",
+    'total = sum(int(a) for a in answers if a == "1")\nprint(total)',
+    'answer["content"] = total\nanswer["ready"] = True',
+)
+"""A child of `rlms` has no other context than its prompt: it gets the text, as ours do."""
+RLMS_CHILD = ("n = len(context)\nprint(n)", 'answer["content"] = 1\nanswer["ready"] = True')
 
 
-def reply(messages: list[dict[str, str]]) -> str:
+def reply(model: str, messages: list[dict[str, str]]) -> str:
     question = next(m["content"] for m in messages if m["role"] == "user")
-    script = CHILD if question.startswith("Question: part") else ROOT
     turn = sum(m["role"] == "assistant" for m in messages)
-    return f"```python\n{script[min(turn, len(script) - 1)]}\n```"
+    if model == "rlms":
+        language, script = "repl", RLMS_ROOT if question.startswith("Answer the following:") else RLMS_CHILD
+    else:
+        language, script = "python", CHILD if question.startswith("Question: part") else ROOT
+    return f"```{language}\n{script[min(turn, len(script) - 1)]}\n```"
 
 
 async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, seconds: float) -> None:
@@ -47,7 +57,7 @@ async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, seco
 
 
 def _response(body: dict[str, Any]) -> bytes:
-    text = reply(body["messages"])
+    text = reply(body.get("model", ""), body["messages"])
     choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
     usage = {"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120}
     data = json.dumps({"id": "slow", "object": "chat.completion", "choices": [choice], "usage": usage}).encode()
