@@ -23,10 +23,12 @@ class Section(BaseModel):
 
 
 class PapersParams(Section):
-    source: Literal["sample", "directory", "manifest"] = "sample"
-    """Where papers come from: the project's own typeset library, a folder of PDFs, or a list of URLs with sha256."""
+    source: Literal["sample", "directory", "manifest", "texts"] = "sample"
+    """Where papers come from: the project's own typeset library, a folder of PDFs, a list of URLs with sha256, or a folder of
+    papers that are text already (`rlm-forge queries import` writes one); those are neither parsed nor read by OCR."""
     directory: Path = Path("library")
-    """For `directory`: the folder, searched recursively for *.pdf. It must exist for every source: DVC watches it."""
+    """For `directory`: the folder, searched recursively for *.pdf; for `texts`: the folder of *.json. It must exist for every
+    source: DVC watches it."""
     manifest: Path = Path("library/manifest.jsonl")
     """For `manifest`: a .jsonl or .tsv file with url, sha256 and optional id, title, licence. It must exist likewise."""
     sample_topics: int = Field(6, ge=3, le=6)
@@ -108,10 +110,16 @@ class EndpointParams(Section):
 
 
 class QueriesParams(Section):
-    writer: Literal["extractive", "endpoint"] = "extractive"
-    """`extractive` needs no model: key phrases and templates over the OCR text; `endpoint` asks a model and verifies."""
+    writer: Literal["extractive", "endpoint", "import"] = "extractive"
+    """`extractive` needs no model: key phrases and templates over the OCR text; `endpoint` asks a model and verifies; `import`
+    takes the questions of a file."""
     endpoint: EndpointParams | None = None
     """For `endpoint`: who writes and verifies the questions."""
+    questions: Path = Path("questions/import.jsonl")
+    """For `import`: a question a line, with its papers and evidence (docs/queries.md). It must exist for every writer: DVC
+    watches it."""
+    marks: Path = Path("questions/marks.jsonl")
+    """What readers marked with `rlm-forge queries review`: a question marked bad is left out. It must exist likewise."""
     multi_per_group: int = Field(3, ge=0)
     """Multi-paper questions a group at most."""
     single_per_paper: int = Field(18, ge=0)
