@@ -56,6 +56,38 @@ def evidence_f1(predicted: Sequence[str] | str, gold: Sequence[str] | str) -> PR
     return PRF(precision, recall, 2 * precision * recall / (precision + recall))
 
 
+Intervals = list[tuple[int, int]]
+"""Half-open character intervals of a text, in order."""
+
+
+def matched_intervals(predicted: Sequence[str], gold: Sequence[str]) -> tuple[list[Intervals], list[Intervals]]:
+    """Where each predicted and each gold passage matches the other side: the letters that `evidence_f1` counts as found.
+
+    An interval holds what stands between its letters too (spaces, marks).
+    """
+    answer, evidence = Side.of(predicted), Side.of(gold, mark=-(10**9))
+    if not answer.size or not evidence.size:
+        return [[] for _ in predicted], [[] for _ in gold]
+    in_answer, in_evidence = _matched(answer, evidence)
+    return (
+        [_intervals(text, answer, in_answer) for text in predicted],
+        [_intervals(text, evidence, in_evidence) for text in gold],
+    )
+
+
+def _intervals(text: str, side: Side, matched: NDArray[np.bool_]) -> Intervals:
+    """The matched letters of one passage as intervals of its characters."""
+    stream = Stream.of(text)
+    if not stream.letters:
+        return []
+    found = matched[side.passage == list(side.texts).index(stream.letters)]
+    edges = np.flatnonzero(np.diff(np.concatenate(([False], found, [False])).astype(np.int8)))
+    return [
+        (int(stream.offsets[start]), int(stream.offsets[end - 1]) + 1)
+        for start, end in zip(edges[::2], edges[1::2], strict=True)
+    ]
+
+
 @dataclass(frozen=True, slots=True)
 class Side:
     """The passages of one side as one stream. Between passages stands a code that no letter has."""

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlm_core.rewards import PRF, evidence_f1
+from rlm_core.rewards.overlap import matched_intervals
 
 # No seven letters in a row in common.
 A = "the rivers of the north carry silt down to warm lagoons"
@@ -170,3 +171,16 @@ def test_gaps_are_bridged_inside_a_match_only():
     result = evidence_f1([f"{A} zzz {B}"], [A, B])
     assert result.precision == pytest.approx((letters(A) + letters(B)) / (letters(A) + letters(B) + 3))
     assert result.recall == 1.0
+
+
+def test_intervals_are_the_letters_that_count() -> None:
+    gold = ["The drought of nineteen twelve emp-\ntied the northern reservoirs."]
+    answer = [f"It says: {gold[0].replace('-' + chr(10), '')} And more.", "Barley needs little water.", "..."]
+    in_answer, in_gold = matched_intervals(answer, gold)
+    assert [[text[a:b] for a, b in found] for text, found in zip(answer, in_answer, strict=True)] == [
+        ["The drought of nineteen twelve emptied the northern reservoirs"],
+        [],
+        [],
+    ]
+    assert in_gold == [[(0, len(gold[0]) - 1)]]
+    assert matched_intervals([], gold) == ([], [[]])
