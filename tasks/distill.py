@@ -14,9 +14,10 @@ from rlm_core.distill import SftRow, distil, judge_teacher, split_rows
 from rlm_core.files import read_jsonl, write_json
 from rlm_core.policies import ChatRenderer, ModelError, load_tokenizer, materialise_model
 from rlm_core.records import Query
-from rlm_core.rewards import make_judge
+from rlm_core.rewards.reliability import spent_by
 from rlm_core.rollouts import read_rollouts
 from tasks.common import Stage, StageError, dump, log, require, stage_main
+from tasks.judging import open_judge
 from tasks.training import publish_folder
 
 TEACHER = Path("data/teacher/rollouts.jsonl")
@@ -39,11 +40,12 @@ def run(stage: Stage) -> None:
         renderer = ChatRenderer(load_tokenizer(materialise_model(params.model.name, dtype=params.model.dtype)))
     except ModelError as error:
         raise StageError(f"model.name: {error}") from error
-    judge = make_judge(params.judge, stage.cache / "judge")
+    judge, judge_check = open_judge(stage)
     judgements = asyncio.run(judge_teacher(judge, trees, queries))
     distilled = distil(trees, judgements, queries, renderer, params.distill)
     train, val = split_rows(distilled.rows, {q.id for q in splits["val"]}, params.seed)
     report = {**distilled.report, "train_rows": len(train), "val_rows": len(val), "judge": judge.name}
+    report |= {"judge_check": judge_check, "judge_cost": spent_by(judge)}
     write_json(REPORT, {**report, "params": dump(params.distill)})
     for line in _table(report):
         log.info("%s", line)

@@ -27,9 +27,10 @@ from rlm_core.files import read_jsonl, write_json, write_jsonl, write_text
 from rlm_core.params import Params
 from rlm_core.policies import ChatRenderer, ExpertPolicy, load_tokenizer, materialise_model
 from rlm_core.records import Judgement, Query, Rollout
-from rlm_core.rewards import Judge, judge_all, make_judge
+from rlm_core.rewards import Judge, judge_all
 from rlm_core.rollouts import RolloutConfig, RolloutStore
 from tasks.common import Stage, StageError, require, stage_main
+from tasks.judging import open_judge
 
 log = logging.getLogger("rlm.stage")
 
@@ -48,7 +49,7 @@ def run(stage: Stage) -> None:
         plans = plan_arms(params.evaluate.arms, [m for m in MODELS if m in folders], params.evaluate.temperatures)
     except ValueError as error:
         raise StageError(str(error)) from error
-    judge = make_judge(params.judge, cache_folder=stage.cache / "verdicts")
+    judge, judge_check = open_judge(stage)
     digests = {name: weights_digest(folder) for name, folder in folders.items()}
     config = RolloutConfig.from_params(params, temperature=params.evaluate.temperature)
     answers, verdicts, choice = asyncio.run(_evaluate(stage, plans, test, validation, config, folders, digests, judge))
@@ -60,6 +61,7 @@ def run(stage: Stage) -> None:
     evaluation = summarise(
         params, plans, test, samples, judge=judge.name, config=config, digests=digests, retriever=retriever
     )
+    evaluation["judge_check"] = judge_check
     if all(arm["judge_mean"] is None for arm in evaluation["arms"].values()):
         raise StageError(
             f"judge {judge.name} gave no verdict on any answer: see the warnings above; nothing was written"

@@ -16,7 +16,9 @@ from rlm_core.files import read_jsonl, write_json
 from rlm_core.papers.library import attach_context, load_library
 from rlm_core.policies import PolicyError
 from rlm_core.records import Query
+from rlm_core.rewards import Judge
 from tasks.common import Stage, StageError, dump, log, require, stage_main
+from tasks.judging import open_judge
 from tasks.training import (
     file_keys,
     forget,
@@ -47,15 +49,16 @@ def run(stage: Stage) -> None:
     key = [model_key(SFT), file_keys(TRAIN, VAL), train_params(stage, "grpo", "rollout", "repl", "judge", "model")]
     folder = resumable_folder(stage, *key)
     with one_run(stage, folder):
+        judge, judge_check = open_judge(stage)
         try:
-            state = asyncio.run(_train(stage, folder, queries, validation))
+            state = asyncio.run(_train(stage, folder, queries, validation, judge))
         except PolicyError as error:
             raise StageError(f"{error}. Run the stage again: it goes on after its last finished step") from error
         chosen = (
             folder / "best" if stage.params.grpo.select == "best" and state.best_step is not None else folder / "last"
         )
         publish_folder(chosen, OUT)
-        _report(stage, state, chosen.name)
+        _report(stage, state, chosen.name, judge_check)
     forget(folder)
 
 
@@ -67,13 +70,12 @@ def _queries(path: Path) -> list[Query]:
     return [attach_context(q, library) for q in rows if q.evidence and all(e.span is not None for e in q.evidence)]
 
 
-async def _train(stage: Stage, folder: Path, queries: list[Query], validation: list[Query]) -> Any:
+async def _train(stage: Stage, folder: Path, queries: list[Query], validation: list[Query], judge: Judge) -> Any:
     import torch
     from transformers import AutoModelForCausalLM
 
     from rlm_core.grpo.learner import Learner
     from rlm_core.grpo.loop import StepLog, Training
-    from rlm_core.rewards import make_judge
     from tasks.traces import log_rollouts
 
     params = stage.params
@@ -89,7 +91,7 @@ async def _train(stage: Stage, folder: Path, queries: list[Query], validation: l
         state = await Training(
             learner=Learner(model, params.grpo),
             actor=actor,
-            judge=make_judge(params.judge, stage.cache / "judge"),
+            judge=judge,
             queries=queries,
             validation=validation,
             config=params.grpo,
@@ -130,7 +132,7 @@ async def open_actor(stage: Stage) -> AsyncIterator[Actor]:
         )
 
 
-def _report(stage: Stage, state: Any, chosen: str) -> None:
+def _report(stage: Stage, state: Any, chosen: str, judge_check: dict[str, Any] | None) -> None:
     first, last = state.curve[0], state.curve[-1]
     record = {
         "steps": state.curve,
@@ -139,6 +141,7 @@ def _report(stage: Stage, state: Any, chosen: str) -> None:
         "weights_step": state.best_step if chosen == "best" else state.step,
         "best_val_reward": state.best_reward,
         "judge": stage.params.judge.kind,
+        "judge_check": judge_check,
         "params": dump(stage.params.grpo),
     }
     write_json(REPORT, record)

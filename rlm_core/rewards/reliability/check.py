@@ -87,7 +87,7 @@ def check_params(
                 await member.aclose()
 
     report = asyncio.run(checked())
-    # A judge that could not be reached at all says nothing of its reliability: ask again next time. (Empty answers need no call.)
+    # A judge that could not be reached says nothing of its reliability: ask again next time. Empty answers need no call.
     if path and any(row["judged"] for row in report["kinds"] if row["kind"] != "empty"):
         write_json(path, report)
     return report

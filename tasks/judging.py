@@ -1,0 +1,79 @@
+"""The judge of a stage: one that passed its own check, or one that the params say to use all the same."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rlm_core.files import read_jsonl
+from rlm_core.records import Query
+from rlm_core.rewards import Judge, make_judge
+from tasks.common import CACHE, Stage, StageError, log
+
+QUERIES = Path("data/queries")
+FOLDER = CACHE / "judge"
+"""Shared by all stages: a check and a verdict are paid for once."""
+
+
+def open_judge(stage: Stage) -> tuple[Judge, dict[str, Any] | None]:
+    """The judge of `judge`, and what its check found; None for `lexical`, which is deterministic and checked by tests.
+
+    Raises `StageError` for a rubric judge that fails the check while `judge.check` is `require`, and for params that name
+    none. The check asks about labelled answers made from train and val questions; an equal one is not repeated.
+    """
+    params = stage.params.judge
+    try:
+        judge = make_judge(params, FOLDER / "verdicts")
+    except ValueError as error:
+        raise StageError(str(error)) from error
+    if params.kind == "lexical":
+        return judge, None
+    from rlm_core.rewards.reliability import check_params
+
+    try:
+        report = check_params(params, _queries(), folder=FOLDER / "checks", seed=stage.params.seed)
+    except ValueError as error:
+        if params.check == "report":
+            log.warning("judge %s is used UNCHECKED (judge.check: report): %s", judge.name, error)
+            return judge, {"passed": False, "faults": [f"not checked: {error}"]}
+        raise StageError(
+            f"judge: {error}. Give more queries, or take the judge unchecked with judge.check: report"
+        ) from error
+    stage.log_metrics({f"judge_check_{name}": value for name, value in _figures(report).items()})
+    if report["passed"]:
+        log.info("judge %s passed its check: weighted kappa %s", judge.name, _kappas(report))
+        return judge, summary_of(report)
+    faults = "; ".join(report["faults"])
+    if params.check == "require":
+        raise StageError(
+            f"judge {judge.name} fails its own check: {faults}. See it all with `rlm-forge judge check`; use another judge, "
+            "set judge.guard or judge.panel, or go on with it by judge.check: report"
+        )
+    log.warning("judge %s FAILS its own check and is used all the same (judge.check: report): %s", judge.name, faults)
+    return judge, summary_of(report)
+
+
+def summary_of(report: dict[str, Any]) -> dict[str, Any]:
+    """What a stage's own report says of its judge."""
+    return {"passed": report["passed"], "faults": report["faults"], **_figures(report)}
+
+
+def _figures(report: dict[str, Any]) -> dict[str, float]:
+    figures = {
+        "kappa_precision": report["agreement"]["precision"]["kappa"],
+        "kappa_recall": report["agreement"]["recall"]["kappa"],
+        "flips_share": report["flips"]["any_share"],
+        "gave_in_share": report["injection"]["share"],
+        "failed_share": report["failures"]["share"],
+    }
+    return {name: value for name, value in figures.items() if value is not None}
+
+
+def _kappas(report: dict[str, Any]) -> str:
+    return ", ".join(f"{row['kappa']:.2f} ({name})" for name, row in report["agreement"].items())
+
+
+def _queries() -> Sequence[Query]:
+    files = [path for split in ("train", "val") if (path := QUERIES / f"{split}.jsonl").exists()]
+    return [Query.from_dict(row) for path in files for row in read_jsonl(path)]
