@@ -15,9 +15,10 @@ from rlm_core.papers.engines import EngineError, OcrEngine, make_engine
 from rlm_core.papers.folders import publishing
 from rlm_core.papers.ocr import PageJob, page_from_row, paper_of, pdf_outline, read_job
 from rlm_core.papers.problems import PdfProblem
+from rlm_core.papers.texts import is_text
 from rlm_core.progress import Progress
 from tasks.common import Stage, StageError, require, stage_main, worker_count
-from tasks.parse import explain, report_row, summary
+from tasks.parse import explain, publish_texts, report_row, summary
 
 log = logging.getLogger("rlm.stage")
 
@@ -46,7 +47,7 @@ def run(stage: Stage) -> None:
     problems: dict[str, tuple[str, str, str]] = {}
     documents = []
     for row in manifest:
-        if "problem" not in row:
+        if "problem" not in row and not is_text(row):
             try:
                 documents.append(_document(stage, row, engine))
             except PdfProblem as problem:
@@ -67,7 +68,7 @@ def run(stage: Stage) -> None:
                 write_json(results[job], outcome)
             progress.advance(note=f"{job.paper_id} page {job.number}")
     seconds = time.monotonic() - start
-    pages = _publish(documents, engine, params.dpi, problems)
+    pages, texts = _publish(documents, engine, params.dpi, problems, manifest)
     rows = [report_row(row, problems) for row in manifest]
     metrics = summary(rows, pages, seconds, share_new=len(todo) / max(1, len(results)))
     write_json(
@@ -75,7 +76,7 @@ def run(stage: Stage) -> None:
     )
     stage.log_metrics(metrics)
     stage.log_artifact(REPORT)
-    if pages == 0:
+    if pages + texts == 0:
         raise StageError(f"none of {len(manifest)} PDFs could be read; {REPORT} says why for each")
 
 
@@ -109,8 +110,14 @@ def _document(stage: Stage, row: dict[str, Any], engine: OcrEngine) -> Document:
     return Document(row["id"], pdf, title, pages)
 
 
-def _publish(documents: list[Document], engine: OcrEngine, dpi: int, problems: dict[str, tuple[str, str, str]]) -> int:
-    """Write all papers that were read whole; returns their number of pages."""
+def _publish(
+    documents: list[Document],
+    engine: OcrEngine,
+    dpi: int,
+    problems: dict[str, tuple[str, str, str]],
+    manifest: list[dict[str, Any]],
+) -> tuple[int, int]:
+    """Write all papers that were read whole, and those that are text already; returns pages read, and the texts' number."""
     count = 0
     with publishing(OUT) as folder:
         for document in documents:
@@ -125,7 +132,8 @@ def _publish(documents: list[Document], engine: OcrEngine, dpi: int, problems: d
                 continue
             write_json(folder / f"{document.id}.json", paper.to_dict())
             count += len(boxes)
-    return count
+        texts = publish_texts(manifest, folder, "ocr")
+    return count, texts
 
 
 if __name__ == "__main__":

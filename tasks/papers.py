@@ -8,11 +8,12 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from rlm_core.files import sha256_file, write_jsonl
+from rlm_core.files import sha256_file, write_json, write_jsonl
 from rlm_core.papers import sources
 from rlm_core.papers.folders import publishing
 from rlm_core.papers.problems import PdfProblem
 from rlm_core.papers.sources import Source, SourceError
+from rlm_core.papers.texts import read_text_paper
 from rlm_core.progress import Progress
 from tasks.common import Stage, StageError, stage_main
 
@@ -26,6 +27,8 @@ def run(stage: Stage) -> None:
     with publishing(OUT) as folder:
         if params.source == "sample":
             rows = _sample(stage, folder)
+        elif params.source == "texts":
+            rows = _texts(stage, folder)
         else:
             rows = _collect(stage, folder)
         usable = [row for row in rows if "problem" not in row]
@@ -34,7 +37,7 @@ def run(stage: Stage) -> None:
                 log.warning("papers: %s left out: %s; %s", row["source"], row["problem"], row["remedy"])
         if not usable:
             kinds = ", ".join(f"{n} {kind}" for kind, n in Counter(row["problem"] for row in rows).items())
-            raise StageError(f"no usable PDF in papers.source '{params.source}': {kinds or 'it is empty'}")
+            raise StageError(f"no usable paper in papers.source '{params.source}': {kinds or 'it is empty'}")
         write_jsonl(folder / "manifest.jsonl", rows)
     stage.log_metrics({"papers": len(usable), "papers_left_out": len(rows) - len(usable)})
 
@@ -51,6 +54,22 @@ def _sample(stage: Stage, folder: Path) -> list[dict[str, Any]]:
         if path.name not in names:
             path.unlink()
     return kept
+
+
+def _texts(stage: Stage, folder: Path) -> list[dict[str, Any]]:
+    """Copy papers that are text already; any other JSON file is listed with its problem and left out."""
+    source = stage.params.papers.directory
+    rows: list[dict[str, Any]] = []
+    for path in sorted(source.glob("*.json"))[: stage.params.papers.max_papers]:
+        row = {"id": path.stem, "file": path.name, "title": "", "licence": "", "source": path.as_posix()}
+        try:
+            paper = read_text_paper(path)
+        except ValueError as error:
+            rows.append(row | {"problem": "not-a-paper", "remedy": f"{error}: remove it"})
+            continue
+        write_json(folder / path.name, paper.to_dict() | {"id": path.stem})
+        rows.append(row | {"title": paper.title, "sha256": paper.sha256})
+    return rows
 
 
 def _collect(stage: Stage, folder: Path) -> list[dict[str, Any]]:

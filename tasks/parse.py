@@ -14,7 +14,9 @@ from rlm_core.papers.engines import UnreadablePage
 from rlm_core.papers.folders import publishing
 from rlm_core.papers.parsing import LAYOUT_VERSION, parse_pdf
 from rlm_core.papers.problems import REMEDIES, PdfProblem
+from rlm_core.papers.records import Mode
 from rlm_core.papers.textlayer import pdfplumber_version
+from rlm_core.papers.texts import as_view, is_text, read_text_paper
 from rlm_core.progress import Progress
 from tasks.common import Stage, StageError, require, stage_main, worker_count
 
@@ -37,7 +39,8 @@ class Job:
 def run(stage: Stage) -> None:
     manifest = list(read_jsonl(require(PAPERS / "manifest.jsonl", "papers")))
     start = time.monotonic()
-    jobs = [Job(row["id"], PAPERS / row["file"], _cached(stage, row)) for row in manifest if "problem" not in row]
+    usable = [row for row in manifest if "problem" not in row]
+    jobs = [Job(row["id"], PAPERS / row["file"], _cached(stage, row)) for row in usable if not is_text(row)]
     todo = [job for job in jobs if not job.result.exists()]
     problems: dict[str, tuple[str, str, str]] = {}  # id -> kind, detail, remedy
     with Progress("parse", total=len(jobs), unit="papers", done=len(jobs) - len(todo)) as progress:
@@ -56,13 +59,22 @@ def run(stage: Stage) -> None:
             # The cache knows the content; the id is this run's.
             write_json(folder / f"{job.id}.json", paper | {"id": job.id})
             pages += len(paper["pages"])
+        texts = publish_texts(manifest, folder, "noisy")
     fresh = len(todo) - len(problems)
     metrics = summary(rows, pages, seconds, share_new=fresh / max(1, len(done)))
     write_json(REPORT, {"papers": rows, "counts": metrics})
     stage.log_metrics(metrics)
     stage.log_artifact(REPORT)
-    if not done:
+    if not done and not texts:
         raise StageError(f"none of {len(manifest)} PDFs has a text layer that can be read; {REPORT} says why for each")
+
+
+def publish_texts(manifest: list[dict[str, Any]], folder: Path, mode: Mode) -> int:
+    """Hand on the papers that are text already; returns their number."""
+    rows = [row for row in manifest if "problem" not in row and is_text(row)]
+    for row in rows:
+        write_json(folder / row["file"], as_view(read_text_paper(PAPERS / row["file"]), mode))
+    return len(rows)
 
 
 def _cached(stage: Stage, row: dict[str, Any]) -> Path:
