@@ -1,4 +1,8 @@
-"""AdamW on fp32 master copies: parameters may be bf16 for speed, their updates and gradient sums never are."""
+"""AdamW on fp32 master copies: parameters may be bf16 for speed, their updates and gradient sums never are.
+
+Parameters may be shards (DTensor, as FSDP2 makes them): their masters are shards too, and states are saved whole, so that
+any number of processes can take them up.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +48,7 @@ class MasterAdamW(torch.optim.Optimizer):
         """One update with what backward passes have left; without gradients only the schedule moves on."""
         assert closure is None, "closures are not supported"
         norm = torch.nn.utils.clip_grad_norm_(self.masters, self.max_grad_norm)
-        self.last_grad_norm = float(norm)
+        self.last_grad_norm = float(whole(norm))
         self.inner.param_groups[0]["lr"] = self.param_groups[0]["lr"]
         self.inner.step()
         self._copy_to_parameters()
@@ -57,14 +61,18 @@ class MasterAdamW(torch.optim.Optimizer):
     def state_dict(self) -> dict[str, Any]:
         own = [m for m, p in zip(self.masters, self.param_groups[0]["params"], strict=True) if m is not p]
         groups = [{k: v for k, v in g.items() if k != "params"} for g in self.param_groups]
-        return {"inner": self.inner.state_dict(), "masters": own, "groups": groups}
+        inner = self.inner.state_dict()
+        inner["state"] = {i: {k: whole(v) for k, v in row.items()} for i, row in inner["state"].items()}
+        return {"inner": inner, "masters": [whole(m) for m in own], "groups": groups}
 
     @torch.no_grad()
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        self.inner.load_state_dict(state_dict["inner"])
+        rows = state_dict["inner"]["state"].items()
+        state = {i: {k: split_like(v, self.masters[i]) for k, v in row.items()} for i, row in rows}
+        self.inner.load_state_dict({**state_dict["inner"], "state": state})
         pairs = zip(self.masters, self.param_groups[0]["params"], strict=True)
         for master, saved in zip([m for m, p in pairs if m is not p], state_dict["masters"], strict=True):
-            master.copy_(saved)
+            master.copy_(split_like(saved, master))
         for group, saved_group in zip(self.param_groups, state_dict["groups"], strict=True):
             group.update(saved_group)
         self._copy_to_parameters()
@@ -74,6 +82,22 @@ class MasterAdamW(torch.optim.Optimizer):
         for parameter, master in zip(self.param_groups[0]["params"], self.masters, strict=True):
             if master is not parameter:
                 parameter.copy_(master)
+
+
+def whole(tensor: Tensor) -> Tensor:
+    """A detached tensor; all of a sharded one, for which every process must call this."""
+    from torch.distributed.tensor import DTensor
+
+    return tensor.detach().full_tensor() if isinstance(tensor, DTensor) else tensor.detach()
+
+
+def split_like(tensor: Tensor, like: Tensor) -> Tensor:
+    """A whole tensor split as `like` is; one of another shape, or where `like` is whole, as it is. Collective likewise."""
+    from torch.distributed.tensor import DTensor, distribute_tensor
+
+    if not isinstance(like, DTensor) or tensor.shape != like.shape:
+        return tensor
+    return distribute_tensor(tensor.to(like.device), like.device_mesh, like.placements)
 
 
 def _gather_into(master: Tensor) -> Callable[[Tensor], None]:

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from rlm_core.optim import whole
 from rlm_core.params import LoraParams
 
 ADAPTER = "default"
@@ -66,13 +67,13 @@ def merged_state(model: Any) -> dict[str, Tensor]:
     The sum is taken in fp32 and rounded once. Collective when the weights are sharded: every process must call it.
     """
     plain = plain_model(model)
-    state = {name: _whole(tensor) for name, tensor in plain.state_dict().items()}
+    state = {name: whole(tensor) for name, tensor in plain.state_dict().items()}
     if not has_adapter(model):
         return state
     merged = {_plain_name(name): tensor for name, tensor in state.items() if ".lora_" not in name}
     for name, module in plain.named_modules():
         if hasattr(module, "base_layer"):
-            a, b = (_whole(getattr(module, part)[ADAPTER].weight) for part in ("lora_A", "lora_B"))
+            a, b = (whole(getattr(module, part)[ADAPTER].weight) for part in ("lora_A", "lora_B"))
             weight = merged[f"{name}.weight"]
             merged[f"{name}.weight"] = (weight.float() + module.scaling[ADAPTER] * (b @ a)).to(weight.dtype)
     return merged
@@ -83,16 +84,9 @@ def save_adapter(model: Any, folder: Path) -> None:
 
     Not for the folder of the merged model itself: loaders would put the adapter on top once more.
     """
-    state = {name: _whole(tensor) for name, tensor in model.state_dict().items() if ".lora_" in name}
+    state = {name: whole(tensor) for name, tensor in model.state_dict().items() if ".lora_" in name}
     model.save_pretrained(folder, state_dict=state)
 
 
 def _plain_name(name: str) -> str:
     return name.replace(".base_layer.", ".")
-
-
-@torch.no_grad()
-def _whole(tensor: Tensor) -> Tensor:
-    """A detached tensor; of a sharded one, all of it."""
-    whole = getattr(tensor, "full_tensor", None)
-    return (whole() if whole is not None else tensor).detach()

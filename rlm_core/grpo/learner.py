@@ -17,7 +17,7 @@ from rlm_core.grpo.forward import choose_packing
 from rlm_core.grpo.gradients import accumulate_gradients, count_passes
 from rlm_core.grpo.parallel import Team, shares
 from rlm_core.grpo.report import LossReport, merge_reports
-from rlm_core.optim import MasterAdamW
+from rlm_core.optim import MasterAdamW, split_like, whole
 from rlm_core.params import GrpoParams
 from rlm_core.records import TurnSample
 
@@ -85,25 +85,23 @@ class Learner:
 
     def save(self, file: Path) -> None:
         """All that training goes on from, except the reference and an adapter's base (the model that training began with)."""
-        if self.team.shards:
-            raise NotImplementedError(
-                "checkpoints of sharded weights: train without FSDP, or with adapters on whole weights"
-            )
-        state = {"optimizer": self.optimizer.state_dict(), "fp32": self._fp32(), "rng": torch.get_rng_state()}
-        torch.save(state, file)
+        self._take_along("save", file)
+        named = self.model.named_parameters()
+        fp32 = {name: whole(p) for name, p in named if p.requires_grad and p.dtype == torch.float32}
+        state = {"optimizer": self.optimizer.state_dict(), "fp32": fp32, "rng": torch.get_rng_state()}
+        if self.team.leads:
+            torch.save(state, file)
 
+    @torch.no_grad()
     def load(self, file: Path) -> None:
         """Take up what `save` wrote; bf16 weights are made again from their masters."""
         self._take_along("load", file)
         state = torch.load(file, map_location="cpu", weights_only=True)
-        self.model.load_state_dict(state["fp32"], strict=False)
+        parameters = dict(self.model.named_parameters())
+        for name, tensor in state["fp32"].items():
+            parameters[name].copy_(split_like(tensor, parameters[name]))
         self.optimizer.load_state_dict(state["optimizer"])
         torch.set_rng_state(state["rng"])
-
-    def _fp32(self) -> dict[str, Tensor]:
-        """What trains in fp32, and so has no master beside it."""
-        named = self.model.named_parameters()
-        return {name: p.detach() for name, p in named if p.requires_grad and p.dtype == torch.float32}
 
     def weights(self) -> dict[str, Tensor]:
         """The weights as others know them: see `adapters.merged_state`."""

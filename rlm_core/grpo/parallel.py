@@ -18,6 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from rlm_core.grpo.adapters import plain_model
 from rlm_core.grpo.packing import sequence_of
 from rlm_core.grpo.tries import shared_prefix, sort_key
 from rlm_core.records import TurnSample
@@ -32,36 +33,44 @@ class Team:
 
     rank: int = 0
     size: int = 1
-    accelerator: Any = None
+    shards: bool = False
+    """Weights, gradients and optimizer state are split over the processes (FSDP2)."""
+    device: torch.device | None = None
+    """Where this process computes; None leaves that to whoever makes the model."""
 
     @classmethod
-    def join(cls, *, cpu: bool = False) -> Team:
-        """The team that this process was launched into; a team of one without `accelerate launch`."""
+    def join(cls) -> Team:
+        """The team that this process was launched into (its variables are torchrun's); of one when it was started plainly."""
         if int(os.environ.get("WORLD_SIZE", "1")) == 1:
             return cls()
-        from accelerate import Accelerator, InitProcessGroupKwargs
+        from accelerate import PartialState
 
-        accelerator = Accelerator(cpu=cpu, kwargs_handlers=[InitProcessGroupKwargs(timeout=PATIENCE)])
-        return cls(accelerator.process_index, accelerator.num_processes, accelerator)
+        # Without a GPU gloo joins the processes, else nccl.
+        state = PartialState(cpu=not torch.cuda.is_available(), timeout=PATIENCE)
+        shards = os.environ.get("ACCELERATE_USE_FSDP", "").lower() == "true"
+        if shards and os.environ.get("FSDP_VERSION") != "2":
+            raise ValueError("the Accelerate config asks for FSDP 1; set fsdp_config.fsdp_version: 2")
+        return cls(state.process_index, state.num_processes, shards, state.device)
 
     @property
     def leads(self) -> bool:
         return self.rank == 0
 
-    @property
-    def shards(self) -> bool:
-        """Whether weights are split over the processes."""
-        return self.accelerator is not None and bool(self.accelerator.is_fsdp2)
-
     def place(self, model: Any) -> Any:
-        """The model where this process computes: on its device, sharded if the team does so."""
-        if self.accelerator is None:
+        """The model where this process computes, sharded layer by layer if the team does so."""
+        if self.size == 1:
             return model
+        assert self.device is not None
+        model = model.to(self.device)
         if not self.shards:
-            return model.to(self.accelerator.device)
-        from accelerate.utils.fsdp_utils import fsdp2_prepare_model
+            return model
+        from torch.distributed.device_mesh import init_device_mesh
+        from torch.distributed.fsdp import fully_shard
 
-        return fsdp2_prepare_model(self.accelerator, model)
+        mesh = init_device_mesh(self.device.type, (self.size,))
+        for layer in plain_model(model).get_decoder().layers:
+            fully_shard(layer, mesh=mesh)
+        return fully_shard(model, mesh=mesh)
 
     def tell(self, order: Any = None) -> Any:
         """The leader's `order`, in every process; followers wait for it."""
