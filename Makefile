@@ -9,7 +9,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 help:  ## What there is
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
-setup:  ## Make .venv from the lock (ENV=gpu for NVIDIA machines)
+setup:  ## Make .venv from the lock (ENV=gpu for NVIDIA machines, ENV=control for servers and flows only)
 	@$(PYTHON) scripts/setup_env.py $(ENV)
 
 run: setup  ## The whole pipeline with params.yaml: papers to judged model
@@ -36,12 +36,14 @@ lint: setup  ## Style
 types: setup  ## Types
 	@mypy
 
-lock:  ## Make both locks again from requirements/*.in (needs network)
+lock:  ## Make the locks again from requirements/*.in (needs network)
 	@$(PYTHON) -m venv .cache/uv && .cache/uv/bin/pip install -q uv
 	@cd requirements && ../.cache/uv/bin/uv pip compile -q cpu.in --override overrides.txt -o cpu.txt \
 		--python-version 3.11 --no-header --no-annotate $(UV_ARGS)
 	@cd requirements && ../.cache/uv/bin/uv pip compile -q gpu.in --override gpu-overrides.txt -o gpu.txt \
 		--python-version 3.11 --python-platform x86_64-manylinux_2_28 --no-header --no-annotate
+	@cd requirements && ../.cache/uv/bin/uv pip compile -q control.in --override overrides.txt --constraint cpu.txt \
+		-o control.txt --python-version 3.11 --no-header --no-annotate $(UV_ARGS)
 
 clean:  ## Remove caches and outputs of stages (not the environment)
 	@rm -rf .cache .smoke data models reports

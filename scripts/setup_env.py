@@ -1,4 +1,6 @@
-"""Make `.venv/` from a lock: `python3 scripts/setup_env.py [cpu|gpu]`. Needs nothing but Python; a second call returns at once.
+"""Make `.venv/` from a lock: `python3 scripts/setup_env.py [cpu|gpu|control]`. Needs nothing but Python.
+
+A second call with an unchanged lock returns at once.
 
 Torch comes first and everything with `--no-deps`: the lock is complete, so nothing is resolved, and no dependency can
 pull in a build of torch for another device.
@@ -16,7 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
 STAMP = VENV / ".lock-sha256"
 TORCH_CPU_INDEX = "https://download.pytorch.org/whl/cpu"  # where the configured indexes have no +cpu build
-FREE_GIB = {"cpu": 8, "gpu": 25}
+FREE_GIB = {"cpu": 8, "gpu": 25, "control": 2}
 
 
 def fail(message):
@@ -31,14 +33,14 @@ def check_python():
         )
 
 
-def check_platform():
+def check_platform(kind):
     if platform.system() != "Linux":
         fail(f"this is {platform.system()}; the sandbox and vLLM need Linux (a container or WSL2 will do)")
     machine = platform.machine()
     if machine not in ("x86_64", "aarch64"):
         fail(f"the processor is {machine}; vLLM and torch have builds for x86_64 and aarch64 only")
     cpuinfo = Path("/proc/cpuinfo")
-    if machine == "x86_64" and cpuinfo.exists() and "avx2" not in cpuinfo.read_text():
+    if kind == "cpu" and machine == "x86_64" and cpuinfo.exists() and "avx2" not in cpuinfo.read_text():
         fail("this processor has no AVX2, which vLLM's CPU build needs; use a newer machine or the gpu lock")
 
 
@@ -77,12 +79,13 @@ def install(kind):
     rest = VENV / "rest.txt"
     rest.write_text("\n".join(line for line in lines if line not in torch) + "\n")
 
-    print(f"setup: {torch[0]} (once; about two minutes)", flush=True)
-    result = pip(*torch)
-    if result.returncode != 0 and "+cpu" in torch[0]:
-        result = pip("--index-url", TORCH_CPU_INDEX, *torch)
-    must(result, torch[0])
-    print(f"setup: {len(lines) - 1} more packages", flush=True)
+    if torch:
+        print(f"setup: {torch[0]} (once; about two minutes)", flush=True)
+        result = pip(*torch)
+        if result.returncode != 0 and "+cpu" in torch[0]:
+            result = pip("--index-url", TORCH_CPU_INDEX, *torch)
+        must(result, torch[0])
+    print(f"setup: {len(lines) - len(torch)} packages more", flush=True)
     must(pip("-r", str(rest)), f"the packages of {lock.relative_to(ROOT)}")
     rest.unlink()
 
@@ -90,13 +93,13 @@ def install(kind):
 def main():
     kind = sys.argv[1] if len(sys.argv) > 1 else "cpu"
     if kind not in FREE_GIB:
-        fail(f"unknown environment {kind!r}; say cpu or gpu")
+        fail(f"unknown environment {kind!r}; say one of: " + ", ".join(FREE_GIB))
     lock = ROOT / "requirements" / (kind + ".txt")
     digest = hashlib.sha256(lock.read_bytes() + (ROOT / "pyproject.toml").read_bytes()).hexdigest()
     if STAMP.exists() and STAMP.read_text() == digest and (VENV / "bin" / "rlm-forge").exists():
         return
     check_python()
-    check_platform()
+    check_platform(kind)
     check_disk(kind)
     STAMP.unlink(missing_ok=True)
     if not (VENV / "bin" / "python").exists():
