@@ -10,7 +10,7 @@ from pathlib import Path
 OUT = Path("reports/benchmarks")
 BENCHMARKS = {
     "repl": ["--json", str(OUT / "repl.json")],
-    "rollouts": ["--json", str(OUT / "rollouts.json")],
+    "rollouts": ["--rlms", "1", "8", "--json", str(OUT / "rollouts.json")],
     "packing": ["--out", str(OUT / "packing.json")],
     "ingest": ["--out", str(OUT / "ingest.json")],
     "generation": ["--out", str(OUT / "generation.json")],
