@@ -75,9 +75,13 @@ class _CapData(ctypes.Structure):
     _fields_ = (("effective", ctypes.c_uint32), ("permitted", ctypes.c_uint32), ("inheritable", ctypes.c_uint32))
 
 
+_CapPair = _CapData * 2
+"""Made once: each `*` would make a type of its own."""
+
+
 def has_capability(number: int) -> bool:
     """Whether the calling thread has it in its effective set."""
-    data = (_CapData * 2)()
+    data = _CapPair()
     _check(_libc.capget(ctypes.byref(_CapHeader(_CAPABILITY_VERSION_3, 0)), data), "capget")
     return bool(data[number // 32].effective >> (number % 32) & 1)
 
@@ -92,4 +96,4 @@ def drop_bounding_set() -> None:
 
 def clear_capabilities() -> None:
     """Empty the effective, permitted and inheritable sets."""
-    _check(_libc.capset(ctypes.byref(_CapHeader(_CAPABILITY_VERSION_3, 0)), (_CapData * 2)()), "capset")
+    _check(_libc.capset(ctypes.byref(_CapHeader(_CAPABILITY_VERSION_3, 0)), _CapPair()), "capset")

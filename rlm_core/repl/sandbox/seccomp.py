@@ -17,7 +17,7 @@ from functools import lru_cache
 from rlm_core.repl.sandbox import libc
 from rlm_core.repl.sandbox.syscalls import ALWAYS, ARCHITECTURES, CHECKED, number
 
-_LOAD, _JUMP_EQ, _JUMP_GE, _RETURN = 0x20, 0x15, 0x35, 0x06
+_LOAD, _AND, _JUMP_EQ, _JUMP_GE, _RETURN = 0x20, 0x54, 0x15, 0x35, 0x06
 _OFFSET_NUMBER, _OFFSET_ARCH, _OFFSET_ARGS = 0, 4, 16
 _ALLOW, _KILL_PROCESS, _ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
 _X32_BIT = 0x40000000
@@ -31,6 +31,8 @@ _FCNTL = (0, 1, 2, 3, 4, 1030, 1032, 1033, 1034)
 locks, by which workers could talk over the library files that all of them may read."""
 _CLOCKS = 16
 """Clocks below are the machine's and one's own; others, which hold a process number, tell another's processor time."""
+_FUTEX, _FUTEX_COMMAND = (0, 1, 3, 4, 5, 9, 10), 0x7F
+"""Wait, wake, requeue, as locks of threads need them; no priority inheritance, where most of the kernel's futex faults were."""
 _MADVISE = (0, 1, 2, 3, 4, 8, 9, 10, 11, 14, 15, 16, 17, 18, 19, 20, 21)
 """All that needs no privilege but merging equal pages (12), which tells what others hold in memory."""
 _IOCTL = (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)
@@ -61,9 +63,6 @@ def _common(*, threads: bool) -> list[Instruction]:
         (_JUMP_GE, 0, 1, _X32_BIT),
         (_RETURN, 0, 0, _DENIED),
     ]
-    for name in ALWAYS:
-        if (call := number(ALWAYS, name)) is not None:
-            code += [(_JUMP_EQ, 0, 1, call), (_RETURN, 0, 0, _ALLOW)]
     code += _checked("fcntl", _argument_in(1, _FCNTL, _DENIED))
     code += _checked("ioctl", _argument_in(1, _IOCTL, _ERRNO | errno.ENOTTY))
     code += _checked("prctl", _argument_in(0, _PRCTL, _DENIED))
@@ -71,9 +70,14 @@ def _common(*, threads: bool) -> list[Instruction]:
     code += _checked("clone", _argument_in(0, _THREAD_FLAGS if threads else (), _DENIED))
     # glibc falls back to clone, whose flags a filter can read, when clone3 does not exist
     code += _checked("clone3", [(_RETURN, 0, 0, _ERRNO | errno.ENOSYS)])
+    code += _checked("futex", _argument_in(1, _FUTEX, _ERRNO | errno.ENOSYS, mask=_FUTEX_COMMAND))
     code += _checked("madvise", _argument_in(2, _MADVISE, _ERRNO | errno.EINVAL))
     for name in ("clock_gettime", "clock_getres", "clock_nanosleep"):
         code += _checked(name, _argument_below(0, _CLOCKS, _ERRNO | errno.EINVAL))
+    # last: the kernel remembers which calls are always allowed, and runs the filter for the others only
+    for name in ALWAYS:
+        if (call := number(ALWAYS, name)) is not None:
+            code += [(_JUMP_EQ, 0, 1, call), (_RETURN, 0, 0, _ALLOW)]
     return code
 
 
@@ -90,12 +94,14 @@ def _checked(name: str, block: list[Instruction]) -> list[Instruction]:
     return [(_JUMP_EQ, 0, len(block), call), *block]
 
 
-def _argument_in(index: int, values: tuple[int, ...], otherwise: int) -> list[Instruction]:
-    """Allow when the low 32 bits of an argument are among `values`; these arguments are all 32-bit in the kernel.
+def _argument_in(index: int, values: tuple[int, ...], otherwise: int, *, mask: int | None = None) -> list[Instruction]:
+    """Allow when the low 32 bits of an argument, masked, are among `values`; these arguments are all 32-bit in the kernel.
 
     `clone` takes 64 bits, but its high half holds no flag that the legacy call reads.
     """
     block: list[Instruction] = [(_LOAD, 0, 0, _OFFSET_ARGS + 8 * index)]
+    if mask is not None:
+        block.append((_AND, 0, 0, mask))
     for value in values:
         block += [(_JUMP_EQ, 0, 1, value), (_RETURN, 0, 0, _ALLOW)]
     block.append((_RETURN, 0, 0, otherwise))

@@ -12,7 +12,7 @@ ALWAYS: dict[str, tuple[int | None, int | None]] = {
     "read": (0, 63), "write": (1, 64), "readv": (19, 65), "writev": (20, 66), "pread64": (17, 67),
     "pwrite64": (18, 68), "preadv": (295, 69), "pwritev": (296, 70), "close": (3, 57), "close_range": (436, 436),
     "lseek": (8, 62), "fstat": (5, 80), "newfstatat": (262, 79), "statx": (332, 291), "stat": (4, None),
-    "lstat": (6, None), "statfs": (137, 43), "fstatfs": (138, 44), "dup": (32, 23), "dup2": (33, None),
+    "lstat": (6, None), "dup": (32, 23), "dup2": (33, None),
     "dup3": (292, 24), "pipe": (22, None), "pipe2": (293, 59), "eventfd2": (290, 19), "umask": (95, 166),
     # files: what they reach is Landlock's to decide
     "open": (2, None), "openat": (257, 56), "openat2": (437, 437), "creat": (85, None), "access": (21, None),
@@ -26,7 +26,7 @@ ALWAYS: dict[str, tuple[int | None, int | None]] = {
     "select": (23, None), "pselect6": (270, 72), "poll": (7, None), "ppoll": (271, 73), "epoll_create": (213, None),
     "epoll_create1": (291, 20), "epoll_ctl": (233, 21), "epoll_wait": (232, None), "epoll_pwait": (281, 22),
     "epoll_pwait2": (441, 441), "timerfd_create": (283, 85), "timerfd_settime": (286, 86), "timerfd_gettime": (287, 87),
-    "futex": (202, 98), "futex_waitv": (449, 449), "nanosleep": (35, 101),
+    "nanosleep": (35, 101),
     "sched_yield": (24, 124), "wait4": (61, 260), "waitid": (247, 95),
     # memory: bounded by RLIMIT_AS
     "mmap": (9, 222), "munmap": (11, 215), "mprotect": (10, 226), "mremap": (25, 216),
@@ -49,7 +49,7 @@ CHECKED: dict[str, tuple[int | None, int | None]] = {
     "fcntl": (72, 25), "ioctl": (16, 29), "prctl": (157, 167), "prlimit64": (302, 261), "clone": (56, 220),
     "clone3": (435, 435), "kill": (62, 129), "tgkill": (234, 131),
     "clock_gettime": (228, 113), "clock_getres": (229, 114), "clock_nanosleep": (230, 115), "madvise": (28, 233),
-    "sched_getaffinity": (204, 123),
+    "sched_getaffinity": (204, 123), "futex": (202, 98),
 }  # fmt: skip
 
 REFUSED: dict[str, tuple[int, int]] = {
@@ -59,7 +59,8 @@ REFUSED: dict[str, tuple[int, int]] = {
     "io_uring_setup": (425, 425), "userfaultfd": (323, 282), "perf_event_open": (298, 241),
     "memfd_create": (319, 279), "pidfd_open": (434, 434), "open_by_handle_at": (304, 265), "setuid": (105, 146),
     "fchmod": (91, 52), "capset": (126, 91), "personality": (135, 92), "init_module": (175, 105),
-    "shmget": (29, 194), "mq_open": (240, 180), "flock": (73, 32), "fadvise64": (221, 223),
+    "shmget": (29, 194), "mq_open": (240, 180), "flock": (73, 32),
+    "fadvise64": (221, 223), "statfs": (137, 43), "fstatfs": (138, 44), "futex_waitv": (449, 449),
 }  # fmt: skip
 
 

@@ -71,6 +71,7 @@ PROGRAMS: dict[str, dict[str, str]] = {
         "a folder above kept open": "import os\nd = os.open('.', os.O_RDONLY)\nattempt(lambda: os.open('../../etc/passwd', os.O_RDONLY, dir_fd=d))",
         "by a file handle": SYSCALL + "attempt(lambda: syscall(304, -100, b'0' * 64, 0))",
         "another's scratch folder": "import os\nif os.listdir('/scratch') != ['own'] or os.listdir('/scratch/own'): FINAL('escaped')",
+        "the free space of the host's disk": "import os\nattempt(lambda: os.statvfs(os.__file__))",
         "third-party packages": "import importlib\nattempt(lambda: importlib.import_module('numpy'))",
         "through dot-dot": "attempt(lambda: open('../../../../../../../{secret}').read())",
         "by a raw open": SYSCALL + "attempt(lambda: syscall(257, -100, b'{secret}', 0, 0))",
@@ -210,6 +211,7 @@ PROGRAMS: dict[str, dict[str, str]] = {
         ),
         "one at exit": "import atexit, os\natexit.register(os.abort)\nimport threading\nthreading.Thread(target=lambda: os._exit(3)).start()",
         "a deadlock": "import threading\nlock = threading.Lock()\nlock.acquire()\nlock.acquire()",
+        "a lock with priority": SYSCALL + "word = (ctypes.c_uint * 4)()\nattempt(lambda: syscall(202, word, 6 | 128, 0, 0, 0, 0))",
         "raw threads with odd flags": SYSCALL + "attempt(lambda: syscall(56, 0x00010f00 | 0x80000000, 0, 0, 0, 0))",
         "sub-calls after the block": (
             "import threading, time\ndef f():\n    time.sleep(0.05)\n    try: llm_query('x')\n    except Exception: pass\n"

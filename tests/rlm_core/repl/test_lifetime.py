@@ -103,3 +103,20 @@ def test_sessions_of_several_event_loops_share_one_fork_server() -> None:
         return (await forkserver.get_async(sandbox=True)).pid
 
     assert asyncio.run(main()) == asyncio.run(main())
+
+
+async def test_the_kernel_sees_a_worker_without_any_power() -> None:
+    """Read from outside, since nothing inside the worker can be believed."""
+    async with Repl.open("text") as repl:
+        assert (await repl.execute("1 + 1")).stdout == "2\n"
+        rows = dict(line.split(":", 1) for line in Path(f"/proc/{repl.pid}/status").read_text().splitlines())
+        names = {str(f.readlink()) for f in Path(f"/proc/{repl.pid}/fd").iterdir()}
+    powers = {key: int(rows[key], 16) for key in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")}
+    assert powers == dict.fromkeys(powers, 0)
+    assert (int(rows["NoNewPrivs"]), int(rows["Seccomp"])) == (1, 2)
+    if os.geteuid() == 0:
+        assert set(rows["Uid"].split()) != {"0"}
+        assert rows["Groups"].split() == []
+    kinds = {name.split(":")[0] for name in names}
+    assert kinds <= {"/dev/null", "pipe", "socket"}
+    assert sum(name.startswith("socket") for name in names) == 1
