@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import socket
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
@@ -17,7 +18,7 @@ Item = TypeVar("Item")
 
 ATTEMPTS = 4
 """Processes that an item may lose, to a node that dies or to its own crash, before it counts as `WorkerDied`."""
-CONNECT_SECONDS = 60
+CONNECT_SECONDS = 15
 
 
 def map_cluster(
@@ -72,6 +73,7 @@ def _connect(address: str | None) -> Any:
     if ray.is_initialized():
         raise ClusterError("this process is connected to a Ray cluster already: disconnect it with ray.shutdown()")
     try:
+        _knock(address)
         ray.init(
             address=address or "auto",
             log_to_driver=False,
@@ -86,6 +88,13 @@ def _connect(address: str | None) -> Any:
             "set its address, or use the executor 'local'"
         ) from error
     return ray
+
+
+def _knock(address: str | None) -> None:
+    """Raise OSError where nothing listens; Ray itself would try for seven minutes."""
+    host, _, port = (address or "").removeprefix("ray://").rpartition(":")
+    if host and port.isdigit():
+        socket.create_connection((host, int(port)), CONNECT_SECONDS).close()
 
 
 def _outcome(ray: Any, ref: Any) -> Any:

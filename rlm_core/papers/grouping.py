@@ -6,12 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from rlm_core.papers.duplicates import near_duplicates
 from rlm_core.papers.records import Paper
 
 if TYPE_CHECKING:
     import numpy as np
-
-DUPLICATE_SIMILARITY = 0.9
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +45,9 @@ class Grouping:
 
     groups: tuple[Group, ...]
     duplicates: tuple[tuple[str, str, float], ...]
-    """Pairs of papers that are nearly the same text, with their similarity; they stay in one group."""
+    """Pairs of papers that are nearly the same text, with the share of it that they share; always in one group."""
+    neighbours: Mapping[str, tuple[str, float]]
+    """Each paper's nearest other one and their cosine similarity; empty for a library of one paper."""
     silhouette: float | None
     """-1..1 by cosine distance, higher is tighter; None with fewer than 2 groups or only single papers."""
     neighbour_agreement: float | None
@@ -66,20 +67,23 @@ def make_grouping(
     """Group papers by TF-IDF over title, abstract and body.
 
     Starting from single papers the two groups with the highest mean similarity between their papers are joined (average
-    linkage) while the result fits into `max_papers` and that mean is at least `min_similarity`. Ties go by `seed`; the
-    order of `papers` does not matter.
+    linkage) while the result fits into `max_papers` and that mean is at least `min_similarity`. Near-duplicates start
+    together, so that no split parts them; a group with more than `max_papers` is made of nothing else. Ties go by `seed`;
+    the order of `papers` does not matter.
     """
     import numpy as np
 
     if len({paper.id for paper in papers}) != len(papers):
         raise ValueError("two papers have the same id; ids must be unique to group papers")
     if not papers:
-        return Grouping((), (), None, None)
+        return Grouping((), (), {}, None, None)
     ordered = sorted(papers, key=lambda paper: paper.id)
     ordered = [ordered[n] for n in np.random.default_rng(seed).permutation(len(ordered))]
     vectors, terms = _vectors(ordered)
     similarity = np.asarray((vectors @ vectors.T).todense())
-    members = _link(similarity, max_papers, min_similarity)
+    duplicates = near_duplicates(ordered)
+    start = _together([paper.id for paper in ordered], duplicates)
+    members = _link(similarity, start, max_papers, min_similarity)
     rows = sorted((sorted(cluster, key=lambda n: ordered[n].id) for cluster in members), key=lambda c: ordered[c[0]].id)
     groups = tuple(
         Group(
@@ -87,9 +91,25 @@ def make_grouping(
         )
         for number, row in enumerate(rows)
     )
+    nearest = _nearest(similarity)
     return Grouping(
-        groups, _duplicates(ordered, similarity), _silhouette(similarity, rows), _agreement(similarity, rows)
+        groups,
+        duplicates,
+        {ordered[n].id: (ordered[m].id, float(similarity[n, m])) for n, m in enumerate(nearest)},
+        _silhouette(similarity, rows),
+        _agreement(nearest, rows),
     )
+
+
+def _together(ids: Sequence[str], pairs: Sequence[tuple[str, str, float]]) -> list[list[int]]:
+    """Positions of ids, those that a chain of pairs links in one list."""
+    clusters = {paper_id: [n] for n, paper_id in enumerate(ids)}
+    for a, b, _ in pairs:
+        if clusters[a] is not clusters[b]:
+            clusters[a] += clusters[b]
+            for n in clusters[b]:
+                clusters[ids[n]] = clusters[a]
+    return list({id(cluster): cluster for cluster in clusters.values()}.values())
 
 
 def _vectors(papers: Sequence[Paper]) -> tuple[Any, Sequence[str]]:
@@ -114,15 +134,15 @@ def _vectors(papers: Sequence[Paper]) -> tuple[Any, Sequence[str]]:
         return identity(len(papers), format="csr"), [""] * len(papers)
 
 
-def _link(similarity: np.ndarray, max_papers: int, min_similarity: float) -> list[list[int]]:
-    """Average linkage with a size limit."""
+def _link(similarity: np.ndarray, start: list[list[int]], max_papers: int, min_similarity: float) -> list[list[int]]:
+    """Average linkage from the clusters in `start`, with a size limit."""
     import numpy as np
 
-    count = len(similarity)
-    members: dict[int, list[int]] = {n: [n] for n in range(count)}
-    between: Any = similarity.astype(float).copy()  # mean similarity between clusters
+    count = len(start)
+    members: dict[int, list[int]] = {n: list(cluster) for n, cluster in enumerate(start)}
+    between: Any = np.array([[similarity[np.ix_(a, b)].mean() for b in start] for a in start], dtype=float)
     np.fill_diagonal(between, -1.0)
-    sizes: Any = np.ones(count, dtype=int)
+    sizes: Any = np.array([len(cluster) for cluster in start])
     alive: Any = np.ones(count, dtype=bool)
     while alive.sum() > 1:
         allowed = (sizes[:, None] + sizes[None, :] <= max_papers) & alive[:, None] & alive[None, :]
@@ -152,16 +172,6 @@ def _key_words(vectors: Any, row: list[int], terms: Sequence[str], count: int = 
     return tuple(terms[n] for n in best if weights[n] > 0 and terms[n])
 
 
-def _duplicates(papers: Sequence[Paper], similarity: np.ndarray) -> tuple[tuple[str, str, float], ...]:
-    found = []
-    for a, paper in enumerate(papers):
-        for b in range(a + 1, len(papers)):
-            if similarity[a, b] >= DUPLICATE_SIMILARITY:
-                first, second = sorted((paper.id, papers[b].id))
-                found.append((first, second, round(float(similarity[a, b]), 4)))
-    return tuple(sorted(found))
-
-
 def _silhouette(similarity: np.ndarray, rows: list[list[int]]) -> float | None:
     import numpy as np
 
@@ -177,12 +187,17 @@ def _silhouette(similarity: np.ndarray, rows: list[list[int]]) -> float | None:
     return float(silhouette_score(distance, labels, metric="precomputed"))
 
 
-def _agreement(similarity: np.ndarray, rows: list[list[int]]) -> float | None:
+def _nearest(similarity: np.ndarray) -> list[int]:
+    """Each paper's most similar other one; empty for fewer than 2."""
     import numpy as np
 
+    if len(similarity) < 2:
+        return []
     others: Any = similarity.astype(float).copy()
     np.fill_diagonal(others, -1.0)
+    return [int(n) for n in others.argmax(axis=1)]
+
+
+def _agreement(nearest: Sequence[int], rows: list[list[int]]) -> float | None:
     together = [(n, row) for row in rows if len(row) > 1 for n in row]
-    if not together:
-        return None
-    return sum(int(others[n].argmax()) in row for n, row in together) / len(together)
+    return sum(nearest[n] in row for n, row in together) / len(together) if together else None

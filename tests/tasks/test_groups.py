@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from random import Random
 
 import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "stubs"))  # for `quiet`
 from quiet import quiet_stage
 
-from rlm_core.files import read_jsonl, write_json
+from rlm_core.files import read_json, read_jsonl, write_json
 from rlm_core.papers import Paper
 from rlm_core.params import validate_params
 from tasks import groups
@@ -29,7 +30,7 @@ def put(folder: str, ids: list[str]) -> None:
     for paper_id in ids:
         words = TOPICS[paper_id.rstrip("0123456789")].split()
         start = int(paper_id[-1])
-        text = " ".join(words[(start + n * n) % len(words)] for n in range(40))
+        text = " ".join(Random(start).choices(words, k=40))
         write_json(Path(folder) / f"{paper_id}.json", Paper(paper_id, f"On {words[start]}", pages=(text,)).to_dict())
 
 
@@ -47,6 +48,11 @@ def test_papers_read_by_both_are_grouped():
     assert [row["id"] for row in rows] == ["g000", "g001"]
     assert set(rows[0]["key_words"]) <= set(TOPICS["soil"].split())
     assert (metrics["groups"], metrics["papers"], metrics["left_out"], metrics["neighbour_agreement"]) == (2, 4, 3, 1.0)
+    report = read_json(Path("reports/groups.json"))
+    assert report["groups"][0]["papers"][0] == {
+        "id": "soil1", "title": "On carbon", "nearest": "soil2", "similarity": report["groups"][0]["papers"][0]["similarity"]
+    }  # fmt: skip
+    assert report["figures"]["groups"] == 2
     assert run()[0] == rows
 
 
@@ -59,11 +65,10 @@ def test_near_duplicates_are_named():
     rows, metrics = run()
     assert metrics["near_duplicates"] == 1
     assert [row["duplicates"] for row in rows] == [["soil1", "twin"], []]
+    assert read_json(Path("reports/groups.json"))["near_duplicates"] == [{"papers": ["soil1", "twin"], "shared": 1.0}]
 
 
 def read(folder: str, paper_id: str) -> dict:
-    from rlm_core.files import read_json
-
     return dict(read_json(Path(folder) / f"{paper_id}.json"))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -18,7 +20,7 @@ TOPICS = {
 
 def make_paper(topic: str, number: int) -> Paper:
     words = TOPICS[topic].split()
-    text = " ".join(words[(number * 3 + k * k) % len(words)] for k in range(60))
+    text = " ".join(Random(number).choices(words, k=60))
     return Paper(f"{topic}{number}", f"On {words[number % 10]} and {words[(number + 1) % 10]}", pages=(text,))
 
 
@@ -52,11 +54,14 @@ def test_a_paper_like_no_other_stays_alone():
     assert groups[("odd",)].similarity == 1.0
 
 
-def test_near_duplicates_are_reported_and_stay_together():
+@pytest.mark.parametrize("max_papers", [1, 2, 6])
+def test_near_duplicates_stay_together_whatever_the_limit(max_papers):
     twin = Paper("twin", PAPERS[0].title, pages=PAPERS[0].pages)
-    grouping = make_grouping([*PAPERS, twin], 6)
-    assert [pair[:2] for pair in grouping.duplicates] == [("soil0", "twin")]
+    grouping = make_grouping([*PAPERS, twin], max_papers)
+    assert grouping.duplicates == (("soil0", "twin", 1.0),)
     assert any({"soil0", "twin"} <= set(g.paper_ids) for g in grouping.groups)
+    assert sum(len(g.paper_ids) > max_papers for g in grouping.groups) == (max_papers == 1)
+    assert grouping.neighbours["twin"] == ("soil0", pytest.approx(1.0))
 
 
 def test_corner_cases():
