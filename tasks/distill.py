@@ -1,6 +1,7 @@
 """Stage `distill`: teacher rollouts -> SFT rows.
 
-Reads data/teacher/rollouts.jsonl, data/queries/{train,val}.jsonl. Writes data/sft/{train,val}.parquet, reports/distill.json.
+Reads data/teacher/rollouts.jsonl, data/queries/{train,val}.jsonl. Writes data/sft/{train,val}.parquet, reports/distill.json
+and reports/distill.png: the teacher's trees before and after the filters.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rlm_core.distill import SftRow, distil, judge_teacher, split_rows
+from rlm_core.distill.figure import facts_of, save_before_after
 from rlm_core.files import read_jsonl, write_json
 from rlm_core.policies import ChatRenderer, ModelError, load_tokenizer, materialise_model
 from rlm_core.records import Query
@@ -24,6 +26,7 @@ TEACHER = Path("data/teacher/rollouts.jsonl")
 QUERIES = Path("data/queries")
 OUT = Path("data/sft")
 REPORT = Path("reports/distill.json")
+FIGURE = Path("reports/distill.png")
 
 
 def run(stage: Stage) -> None:
@@ -47,6 +50,9 @@ def run(stage: Stage) -> None:
     report = {**distilled.report, "train_rows": len(train), "val_rows": len(val), "judge": judge.name}
     report |= {"judge_check": judge_check, "judge_cost": spent_by(judge)}
     write_json(REPORT, {**report, "params": dump(params.distill)})
+    kept = {tree.id for tree in distilled.kept}
+    passed = [tree.id in kept for tree in trees]
+    save_before_after(facts_of(trees, judgements), passed, FIGURE)
     for line in _table(report):
         log.info("%s", line)
     if not train:
@@ -61,11 +67,15 @@ def run(stage: Stage) -> None:
             "rows_train": len(train),
             "rows_val": len(val),
             "share_mended": report["repair"]["share_mended"],
+            "judge_prompt_tokens": report["judge_cost"]["prompt_tokens"],
+            "judge_completion_tokens": report["judge_cost"]["completion_tokens"],
+            **({"judge_cost": cost} if (cost := report["judge_cost"]["cost"]) is not None else {}),
             "reward_before": report["before"]["reward"],
             "reward_after": report["after"]["reward"],
         }
     )
     stage.log_artifact(REPORT)
+    stage.log_artifact(FIGURE)
 
 
 def _queries(path: Path) -> list[Query]:

@@ -1,6 +1,7 @@
 """Stage `teach`: a teacher's rollouts on the train and val questions.
 
 Reads data/queries/{train,val}.jsonl and data/parsed/; writes data/teacher/rollouts.jsonl, one tree a line, train first.
+The most that the teacher may cost is logged first, and what it will cost as projected from the first finished trees.
 Finished trees are kept in .cache/teach by a key of all that shapes them: a stage that was killed goes on where it was. A
 tree in which the endpoint or the sandbox failed is left out, and tried again by the next run.
 """
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import logging
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -16,9 +18,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from rlm_core.distill.cost import Meter, Tokens, describe, most_tokens
 from rlm_core.files import content_key, read_jsonl
 from rlm_core.papers import attach_context, load_library
-from rlm_core.params import Params
+from rlm_core.params import Params, TeachParams
 from rlm_core.policies import ExpertPolicy, OpenAIPolicy, Policy
 from rlm_core.policies.expert import VERSION as EXPERT_VERSION
 from rlm_core.progress import Progress
@@ -45,7 +48,7 @@ def run(stage: Stage) -> None:
     if params.repl.sandbox == "auto" and not (sandbox := probe()).full:
         raise StageError(sandbox.explain())
     config = RolloutConfig.from_params(params, temperature=params.teach.temperature)
-    jobs = [Job(query, sample) for query in queries for sample in range(params.teach.rollouts_per_query)]
+    jobs = [Job(query, sample) for query in queries for sample in range(samples_of(query, params.teach))]
     identity = teacher_identity(params)
     keys = [rollout_key(job.query, job.sample, config, identity) for job in jobs]
     store = RolloutStore(stage.cache / "rollouts.jsonl")
@@ -77,6 +80,12 @@ def load_queries(params: Params) -> list[Query]:
         return [attach_context(query, library) for query in chosen]
     except ValueError as error:
         raise StageError(str(error)) from error
+
+
+def samples_of(query: Query, params: TeachParams) -> int:
+    """Trees of a query: multi-paper ones have a number of their own where it is set."""
+    multi = params.rollouts_per_multi_query
+    return multi if query.kind == "multi" and multi is not None else params.rollouts_per_query
 
 
 def shares_of(sizes: Sequence[int], limit: int | None) -> list[int]:
@@ -120,10 +129,18 @@ async def _teach(
     missing = [job for job, key in zip(jobs, keys, strict=True) if key not in store]
     failed: list[str] = []
     sound = 0
+    endpoint = params.teach.endpoint if params.teach.policy == "endpoint" else None
+    meter = Meter(endpoint, len(missing))
+    projection_told = endpoint is None
+    if endpoint is not None:
+        by_query = {job.query.id: most_tokens(job.query, config) for job in missing}
+        most = functools.reduce(Tokens.plus, (by_query[job.query.id] for job in missing), Tokens(0, 0))
+        log.info("teach: %d trees to make, at most %s", len(missing), describe(most, endpoint))
     with Progress("teach", len(jobs), "trees", done=len(jobs) - len(missing)) as progress:
 
         def done(rollout: Rollout) -> None:
-            nonlocal sound
+            nonlocal sound, projection_told
+            meter.add(rollout)
             if found := failures(rollout):
                 failed.extend(found[:1])
                 if not sound and len(failed) >= GIVE_UP_AFTER:
@@ -131,6 +148,15 @@ async def _teach(
             else:
                 sound += 1
                 store.add(by_id[rollout.id], rollout)
+            if not projection_told and (projected := meter.projected) is not None:
+                projection_told = True
+                log.info("teach: projected from %d trees: %s", meter.trees, describe(projected, endpoint))
+            if (cost := meter.over(params.teach.max_cost)) is not None:
+                raise StageError(
+                    f"projected cost {cost:,.2f} passes teach.max_cost ({params.teach.max_cost:,.2f}): {meter.trees} of "
+                    f"{len(missing)} trees took {describe(meter.used, endpoint)}. Raise it, lower teach.max_queries or "
+                    "teach.rollouts_per_query; finished trees are kept"
+                )
             progress.advance(note=f"{len(failed)} failed" if failed else "")
 
         async with open_teacher(params) as policy:
@@ -191,6 +217,12 @@ def log_figures(
         if len(shown) < stage.params.mlflow.traces_per_step:
             shown.append((tree, judgement))
     metrics = figures.metrics() | {"failed_trees": len(failed)}
+    endpoint = stage.params.teach.endpoint
+    if stage.params.teach.policy == "endpoint" and endpoint is not None:
+        used = Tokens(figures.prompt_tokens, figures.completion_tokens)
+        log.info("teach: %d trees took %s", figures.trees, describe(used, endpoint))
+        if (cost := endpoint.cost(used.prompt, used.completion)) is not None:
+            metrics |= {"cost": cost, "cost_per_tree": cost / figures.trees}
     if rewards:
         metrics["reward_mean"] = sum(rewards) / len(rewards)
     stage.log_metrics(metrics)

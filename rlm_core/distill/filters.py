@@ -1,8 +1,9 @@
 """Which teacher trees and nodes are worth imitating. Each filter has a name, an order and a count.
 
 Order, after the two recipes that the project follows: first what scored nothing, then what never went beyond one turn,
-then what ran out of budget, then answers given without having read anything. All of them read what was recorded
-when it happened (scores, statuses, error classes), never the text.
+then trees with a REPL error (where `distill.repl_errors` drops whole trees), what ran out of budget, answers given without
+having read anything; of kept trees then turns with a REPL error, over-long ones, cut ones (`writing.distil`). All of them
+read what was recorded when it happened (scores, statuses, error classes), never the text.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from rlm_core.distill.repair import mend_turn
 from rlm_core.params import DistillParams
 from rlm_core.records import ErrorClass, Judgement, Query, Rollout, Status
 from rlm_core.rewards import Judge, answer_passages, evidence_f1, judge_all
@@ -33,6 +35,11 @@ TREE_FILTERS: tuple[TreeFilter, ...] = (
         lambda t, j, p: j is not None and j.reward <= p.min_reward,
     ),
     TreeFilter("single_turn", "answered in its first turn", lambda t, j, p: len(t.turns) < 2),
+    TreeFilter(
+        "tree_with_repl_error",
+        "a turn's code raised, beyond repair (only with distill.repl_errors: tree)",
+        lambda t, j, p: p.repl_errors == "tree" and has_repl_error(t),
+    ),
     TreeFilter("no_answer", "out of turns, tokens or time before an answer", lambda t, j, p: not _answered(t)),
     TreeFilter("nothing_read", "answered without a step that worked before it", lambda t, j, p: not has_read(t)),
 )
@@ -88,6 +95,13 @@ def has_read(node: Rollout) -> bool:
     """Whether a turn that worked came before the answer, or the answering turn itself asked children."""
     before = node.turns[:-1]
     return any(turn.error is ErrorClass.NONE for turn in before) or bool(node.children)
+
+
+def has_repl_error(tree: Rollout) -> bool:
+    """Whether any turn of any node ran into an error of the REPL that no repair of a template undoes."""
+    return any(
+        mend_turn(node, index).reason == "repl_error" for node in tree.walk() for index in range(len(node.turns))
+    )
 
 
 async def judge_teacher(judge: Judge, trees: Sequence[Rollout], queries: Mapping[str, Query]) -> list[Judgement | None]:

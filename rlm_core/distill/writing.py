@@ -13,6 +13,7 @@ from rlm_core.distill.repair import FINAL_KINDS, FINAL_VAR_KINDS, mend_turn
 from rlm_core.distill.samples import SftRow, prefix_breaks, turn_row
 from rlm_core.params import DistillParams
 from rlm_core.policies.rendering import ChatRenderer
+from rlm_core.prompts import messages_at
 from rlm_core.records import Judgement, Query, Rollout
 
 VAL_SHARE = 0.05
@@ -25,6 +26,8 @@ class Distilled:
 
     rows: list[SftRow] = field(default_factory=list)
     report: dict[str, Any] = field(default_factory=dict)
+    kept: list[Rollout] = field(default_factory=list)
+    """The trees that passed all tree filters."""
 
 
 def distil(
@@ -37,7 +40,7 @@ def distil(
     """Filter trees, then nodes, then mend and filter turns, then render and drop rows that are too long or there already."""
     kept, tree_drops = keep_trees(trees, judgements, params)
     node_drops: dict[str, int] = {}
-    turn_drops = dict.fromkeys(("length_cut", "repl_error", "format_error", "over_length", "duplicate"), 0)
+    turn_drops = dict.fromkeys(("repl_error", "over_length", "length_cut", "format_error", "duplicate"), 0)
     repairs: dict[str, int] = {}
     rows: list[SftRow] = []
     seen: set[tuple[tuple[int, ...], tuple[int, ...]]] = set()
@@ -51,6 +54,13 @@ def distil(
             for index in range(len(node.turns)):
                 num_turns += 1
                 mended = mend_turn(node, index)
+                if mended.reason == "repl_error":
+                    turn_drops[mended.reason] += 1
+                    continue
+                row = turn_row(node, index, mended.text, renderer, reward=judgement.reward, query_id=tree.query_id)
+                if row.num_tokens > params.max_row_tokens or _too_many_chars(node, index, mended.text, params):
+                    turn_drops["over_length"] += 1
+                    continue
                 if mended.reason is not None:
                     turn_drops[mended.reason] += 1
                     continue
@@ -58,10 +68,7 @@ def distil(
                 mended_turns += bool(mended.kinds)
                 final_slips += bool(FINAL_KINDS & set(mended.kinds))
                 final_var_slips += bool(FINAL_VAR_KINDS & set(mended.kinds))
-                row = turn_row(node, index, mended.text, renderer, reward=judgement.reward, query_id=tree.query_id)
-                if row.num_tokens > params.max_row_tokens:
-                    turn_drops["over_length"] += 1
-                elif (row.prompt_ids, row.completion_ids) in seen:
+                if (row.prompt_ids, row.completion_ids) in seen:
                     turn_drops["duplicate"] += 1
                 else:
                     seen.add((row.prompt_ids, row.completion_ids))
@@ -91,7 +98,14 @@ def distil(
         "before": _statistics(trees, judgements),
         "after": _statistics([t for t, _ in kept], [j for _, j in kept]),
     }
-    return Distilled(rows, report)
+    return Distilled(rows, report, kept=[tree for tree, _ in kept])
+
+
+def _too_many_chars(node: Rollout, index: int, text: str, params: DistillParams) -> bool:
+    """Whether what turn `index` read and says is longer than `distill.max_row_chars`."""
+    if params.max_row_chars is None:
+        return False
+    return sum(len(m.content) for m in messages_at(node, index)) + len(text) > params.max_row_chars
 
 
 def split_rows(rows: Sequence[SftRow], val_ids: set[str], seed: int) -> tuple[list[SftRow], list[SftRow]]:

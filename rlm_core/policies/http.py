@@ -22,6 +22,7 @@ from typing import Any, Self, TypeVar
 import aiohttp
 
 from rlm_core.policies.base import PolicyError
+from rlm_core.policies.pace import Pace
 
 log = logging.getLogger("rlm.http")
 
@@ -49,7 +50,8 @@ class JsonClient:
 
     `max_retries` counts tries after the first, on refused or broken connections, time limits, 408, 409, 425, 429, 5xx and
     unreadable replies; waits double from half a second, with jitter, and `Retry-After` is obeyed up to a minute.
-    `max_concurrency` bounds calls in flight; None leaves that to the caller. `give_up` is asked before each further try
+    `max_concurrency` bounds calls in flight; None leaves that to the caller. `per_minute` bounds the rate at which tries
+    begin. `give_up` is asked before each further try
     and returns a reason to stop (the server's process is dead), or None.
     """
 
@@ -61,6 +63,7 @@ class JsonClient:
         timeout_seconds: float = 120.0,
         max_retries: int = 5,
         max_concurrency: int | None = None,
+        per_minute: int | None = None,
         first_wait_seconds: float = 0.5,
         key_hint: str = "",
         give_up: Callable[[], str | None] = lambda: None,
@@ -78,6 +81,7 @@ class JsonClient:
         self._key_hint = key_hint
         self._give_up = give_up
         self._max_concurrency = max_concurrency
+        self._pace = Pace(per_minute)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._slots: asyncio.Semaphore | None = None
         self._jitter = random.Random()
@@ -130,9 +134,11 @@ class JsonClient:
 
     async def _send(self, method: str, url: str, body: Mapping[str, Any] | None) -> _Reply:
         session = self._open()
-        async with self._slots or contextlib.nullcontext(), session.request(method, url, json=body) as reply:
-            text = (await reply.read()).decode("utf-8", errors="replace")
-            return _Reply(reply.status, text, reply.headers.get("Retry-After", ""))
+        async with self._slots or contextlib.nullcontext():
+            await self._pace.turn()
+            async with session.request(method, url, json=body) as reply:
+                text = (await reply.read()).decode("utf-8", errors="replace")
+                return _Reply(reply.status, text, reply.headers.get("Retry-After", ""))
 
     def _refusal(self, reply: _Reply, url: str) -> HttpError:
         status, said = reply.status, _excerpt(reply.text)

@@ -53,6 +53,7 @@ class OpenAIPolicy:
         timeout_seconds: float = 120.0,
         max_retries: int = 5,
         max_concurrency: int = 8,
+        requests_per_minute: int | None = None,
         extra_body: Mapping[str, Any] | None = None,
     ) -> None:
         self.model = model
@@ -67,6 +68,7 @@ class OpenAIPolicy:
             timeout_seconds=timeout_seconds,
             max_retries=max_retries,
             max_concurrency=max_concurrency,
+            per_minute=requests_per_minute,
             key_hint=f"the key in {api_key_env} is not accepted"
             if key
             else f"set the environment variable {api_key_env} to your key",
@@ -82,6 +84,7 @@ class OpenAIPolicy:
             timeout_seconds=params.timeout_seconds,
             max_retries=params.max_retries,
             max_concurrency=params.max_concurrency,
+            requests_per_minute=params.requests_per_minute,
             **options,
         )
 

@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 import httpx
 
 from rlm_core.params import EndpointParams
+from rlm_core.policies.pace import Pace
 
 log = logging.getLogger("rlm.endpoint")
 T = TypeVar("T")
@@ -63,6 +64,7 @@ class StructuredChat:
         self._schema_works = True
         self._client: httpx.AsyncClient | None = None
         self._gate = asyncio.Semaphore(endpoint.max_concurrency)
+        self._pace = Pace(endpoint.requests_per_minute)
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def ask(
@@ -140,6 +142,7 @@ class StructuredChat:
             form = {"name": "reply", "schema": dict(schema), "strict": True}
             body["response_format"] = {"type": "json_schema", "json_schema": form}
         url = f"{self.endpoint.base_url.rstrip('/')}/chat/completions"
+        await self._pace.turn()
         self.usage.requests += 1
         response = await client.post(url, json=body)
         if response.status_code in (400, 422) and "response_format" in body and _about_format(response.text):

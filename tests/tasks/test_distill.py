@@ -73,6 +73,24 @@ def test_rows_and_report(params: Params):
     assert (report["train_rows"], report["val_rows"], report["judge"]) == (4, 1, "lexical")
     assert report["repair"]["share_final_slips"] == pytest.approx(1 / 7)
     assert stage.metrics["rows_train"] == 4
+    assert report["judge_check"] is None and report["judge_cost"]["requests"] == 0
+    assert Path("reports/distill.png").read_bytes()[:4] == b"\x89PNG"
+
+
+def test_long_rows_are_dropped_by_characters(params: Params):
+    # each row reads 20 characters of system text, the question, its cue and what came before
+    strict = params.model_copy(update={"distill": params.distill.model_copy(update={"max_row_chars": 256})})
+    with open_stage("distill", params) as stage:
+        distill.run(stage)
+        before = json.loads(Path("reports/distill.json").read_text())
+        stage.params = strict
+        distill.run(stage)
+    after = json.loads(Path("reports/distill.json").read_text())
+    dropped = [{row["name"]: row["dropped"] for row in report["filters"]} for report in (before, after)]
+    assert dropped[0]["over_length"] == 0
+    assert (
+        dropped[1]["over_length"] == before["train_rows"] + before["val_rows"] - after["train_rows"] - after["val_rows"]
+    )
 
 
 def test_faults_are_named(params: Params):

@@ -224,3 +224,31 @@ def test_keys_tell_teachers_apart() -> None:
     identities = [json.dumps(teach.teacher_identity(p), sort_keys=True) for p in params]
     assert len(set(identities)) == 5
     assert teach.teacher_identity(validate_params({"teach": {"concurrency": 3}})) == teach.teacher_identity(Params())
+
+
+def test_multi_paper_questions_have_their_own_number_of_rollouts(project: Path) -> None:
+    rows = [Query.from_dict(row) for row in read_jsonl(Path("data/queries/train.jsonl"))]
+    pair = Query("pair", rows[0].question, kind="multi", paper_ids=("paper0", "paper1"), evidence=rows[0].evidence)
+    write_jsonl(Path("data/queries/train.jsonl"), [rows[0].to_dict(), pair.to_dict()])
+    write_jsonl(Path("data/queries/val.jsonl"), [])
+    run_stage(teach={"noise": 0.0, "rollouts_per_query": 1, "rollouts_per_multi_query": 3})
+    assert [tree.id for tree in read_rollouts(teach.OUT)] == [f"{rows[0].id}.0", "pair.0", "pair.1", "pair.2"]
+
+
+def test_cost_is_estimated_logged_and_bounded(project: Path, caplog: pytest.LogCaptureFixture) -> None:
+    from openai_server import OpenAIStub
+
+    caplog.set_level("INFO")
+    with OpenAIStub.in_thread(reply) as stub:
+        priced = endpoint(stub.url) | {"price_in_per_million": 1.0, "price_out_per_million": 2.0}
+        taught = {"policy": "endpoint", "endpoint": priced, "rollouts_per_query": 1, "concurrency": 1}
+        with pytest.raises(StageError, match=r"projected cost .* passes teach.max_cost .* 8 of 40 trees"):
+            run_stage(teach=taught | {"max_cost": 1e-6})
+        assert len(stored()) == 8  # finished trees stay
+        tracker = run_stage(teach=taught | {"max_queries": 10})
+    assert "at most" in caplog.text and "projected from 8 trees" in caplog.text
+    spent = (tracker.metrics["prompt_tokens"] + 2 * tracker.metrics["completion_tokens"]) / 1e6
+    assert tracker.metrics["cost"] == pytest.approx(spent)
+    assert tracker.metrics["cost_per_tree"] == pytest.approx(spent / 10)
+    with pytest.raises(ValueError, match=r"teach\.max_cost needs teach\.endpoint\.price"):
+        validate_params({"teach": {"policy": "endpoint", "endpoint": endpoint("http://a/v1"), "max_cost": 1}})

@@ -36,6 +36,12 @@ def test_each_filter_drops_its_own(make_teacher: Make):
     assert reason(replace(good, status=Status.OUT_OF_TURNS)) == "no_answer"
     assert reason(replace(good, status=Status.OUT_OF_BUDGET)) == "no_answer"
     assert reason(make_teacher((LOOK, ErrorClass.CODE), ANSWER)) == "nothing_read"
+    stumbled = make_teacher((LOOK, ErrorClass.CODE), LOOK, ANSWER)
+    assert reason(stumbled) == "kept"
+    assert reason(stumbled, repl_errors="tree") == "tree_with_repl_error"
+    assert reason(good, repl_errors="tree") == "kept"
+    in_a_child = replace(good, children=(make_teacher((LOOK, ErrorClass.LIMIT), LOOK, ANSWER, id="c", depth=1),))
+    assert reason(in_a_child, repl_errors="tree") == "tree_with_repl_error"
 
 
 def test_the_first_filter_that_fits_counts(make_teacher: Make):
