@@ -9,7 +9,7 @@ from uuid import UUID
 
 from prefect.artifacts import create_progress_artifact, update_progress_artifact
 
-_LINE = re.compile(r"(?P<label>[\w.-][\w .-]*): (?P<done>\d+)/(?P<total>\d+) (?P<rest>\S.*, \S+/s.*)$")
+_LINE = re.compile(r"^(?:[\d:]{8} \w )?(?P<label>[\w.-][\w .-]*): (?P<done>\d+)/(?P<total>\d+) (?P<rest>\S.*, \S+/s.*)$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +26,11 @@ def read_step(line: str) -> Step | None:
     >>> read_step("12:00:01 I teach: 12/96 trees, 1.5/s, about 0:56 left")
     Step(percent=12.5, text='teach: 12/96 trees, 1.5/s, about 0:56 left')
     """
-    match = _LINE.search(line)
+    match = _LINE.match(line)
     if match is None or not int(match["total"]):
         return None
-    label = match["label"].split(" ")[-1]
     percent = min(100.0, 100 * int(match["done"]) / int(match["total"]))
-    return Step(percent, f"{label}: {match['done']}/{match['total']} {match['rest']}")
+    return Step(percent, f"{match['label']}: {match['done']}/{match['total']} {match['rest']}")
 
 
 class ProgressArtifact:

@@ -35,10 +35,10 @@ def free_port() -> int:
 
 @contextlib.contextmanager
 def mlflow_server(store: str, port: int) -> Iterator[str]:
-    """The MLflow UI over a SQLite store; yields its address."""
+    """The MLflow UI over a SQLite store; yields its address. Its job runners are off: they judge traces on a schedule."""
     command = ["mlflow", "server", "--backend-store-uri", store, "--port", str(port), "--workers", "2"]
     address = f"http://127.0.0.1:{port}"
-    with _running("mlflow", command, f"{address}/health"):
+    with _running("mlflow", command, f"{address}/health", MLFLOW_SERVER_ENABLE_JOB_EXECUTION="false"):
         yield address
 
 
@@ -59,11 +59,13 @@ def prefect_server(port: int) -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def _running(name: str, command: list[str], health: str) -> Iterator[None]:
+def _running(name: str, command: list[str], health: str, **variables: str) -> Iterator[None]:
     LOGS.mkdir(parents=True, exist_ok=True)
     log = LOGS / f"{name}.log"
     with open(log, "wb") as out:
-        server = spawn_bound([sys.executable, "-m", *command], stdout=out, stderr=subprocess.STDOUT, cwd=str(ROOT))
+        environment = {**variables, **os.environ}
+        full = [sys.executable, "-m", *command]
+        server = spawn_bound(full, env=environment, stdout=out, stderr=subprocess.STDOUT, cwd=str(ROOT))
     try:
         _wait_for(health, server, log)
         yield
@@ -71,7 +73,7 @@ def _running(name: str, command: list[str], health: str) -> Iterator[None]:
         stop_group(server)
 
 
-def _wait_for(url: str, server: subprocess.Popen[bytes], log: Path, seconds: float = 120.0) -> None:
+def _wait_for(url: str, server: subprocess.Popen[bytes], log: Path, seconds: float = 300.0) -> None:
     """Until `url` answers; raises with the end of the log if the server ends or stays silent."""
     import httpx
 

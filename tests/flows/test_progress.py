@@ -27,6 +27,11 @@ def test_the_text_keeps_rate_time_left_and_note() -> None:
     assert read_step(line) == Step(18.75, "grpo: 3/16 steps, 0.02/s, about 10:50 left; reward 0.41")
 
 
+def test_a_label_of_several_words() -> None:
+    assert read_step("12:00:01 I arm base: 1/4 rollouts, 2/s, 0.5 s") == Step(25.0, "arm base: 1/4 rollouts, 2/s, 0.5 s")
+    assert read_step("arm base: 1/4 rollouts, 2/s, 0.5 s") == Step(25.0, "arm base: 1/4 rollouts, 2/s, 0.5 s")
+
+
 @pytest.mark.parametrize(
     "line",
     ["12:00:01 I grpo: goes on in MLflow run 1/2", "12:00:01 I ocr: 0/0 pages, 0/s", "> exec python -m tasks.grpo", ""],

@@ -7,11 +7,14 @@ import os
 import sqlite3
 import subprocess
 import sys
+import time
 from collections import Counter
 from pathlib import Path
 
 import pytest
 from mlflow import MlflowClient
+
+from flows.dvc import lock_hash
 
 ROOT = Path(__file__).resolve().parents[2]
 SMOKE = ROOT / ".smoke"
@@ -85,19 +88,34 @@ def test_mlflow_has_a_run_a_stage_under_the_pipelines(output: str) -> None:
     assert any(a.name == "reward" for t in traces for a in t.info.assessments)
 
 
-def test_prefect_has_the_flow_run_with_its_artifacts(output: str) -> None:
+def test_prefect_has_the_flow_run_with_its_states_artifacts_and_logs(output: str) -> None:
     with sqlite3.connect(SMOKE / ".prefect" / "prefect.db") as store:
         states = Counter(row[0] for row in store.execute("select state_name from task_run"))
-        keys = {row[0] for row in store.execute("select key from artifact")}
+        flows = store.execute("select name, state_type from flow_run").fetchall()
+        artifacts = dict(store.execute("select key, data from artifact").fetchall())
+        lines = [row[0] for row in store.execute("select message from log where task_run_id is not null")]
+    assert flows == [("papers-to-report", "COMPLETED")]
     assert states == {"Completed": len(STAGES)}
-    assert {"results", "mlflow-run", "report"} <= keys
+    assert {"results", "mlflow-run", "rollouts", "report"} <= set(artifacts)
+    assert {row["arm"] for row in json.loads(json.loads(artifacts["results"]))} == ARMS
+    # stages that count their work told how far they were, up to the end
+    told = {key.removeprefix("progress-"): float(data) for key, data in artifacts.items() if key.startswith("progress-")}
+    assert told == dict.fromkeys(told, 100.0)
+    assert {"ocr", "teach", "sft", "grpo"} <= set(told)
+    # each stage's own lines are in its task run's log, and the hash of what it left in dvc.lock
+    for stage in STAGES:
+        assert any(f"Running stage '{stage}'" in line for line in lines), stage
+        assert f"stage '{stage}' is done (dvc.lock {lock_hash(stage, SMOKE)})" in lines
 
 
 def test_nothing_is_done_twice_and_nothing_is_left_running(output: str) -> None:
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    start = time.monotonic()
     again = subprocess.run(
         [sys.executable, "-m", "dvc", "repro"], cwd=SMOKE, env=environment, capture_output=True, text=True, check=True
     )
+    seconds = time.monotonic() - start
+    assert seconds < 3 or os.getloadavg()[0] > (os.cpu_count() or 1), f"a repro of nothing took {seconds:.1f} s"
     assert again.stdout.count("didn't change, skipping") == len(STAGES)
     assert "Running stage" not in again.stdout
     processes = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
