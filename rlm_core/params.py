@@ -366,7 +366,7 @@ class GrpoParams(Section):
     eval_every: int = Field(5, ge=0)
     """Steps between evaluations on validation queries; 0 never."""
     eval_queries: int = Field(16, ge=1)
-    """Validation queries an evaluation, the first ones of the file."""
+    """Validation queries an evaluation, spread evenly over the file."""
     eval_samples: int = Field(4, ge=1)
     """Rollouts a validation query: more make the choice of a checkpoint less a matter of luck."""
     eval_temperatures: tuple[Temperature, ...] = (0.0,)

@@ -1,24 +1,29 @@
 """Stage `grpo`: train the SFT model on its own rollouts over the training papers.
 
 Reads models/sft, data/queries/{train,val}.jsonl, data/parsed. Writes models/grpo and reports/training.json.
-A killed stage goes on after its last finished step.
+A killed stage goes on after its last finished step, in the MLflow run that it began in.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+import errno
+import os
+import shutil
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rlm_core.files import read_jsonl, write_json
+from rlm_core.grpo.draws import draw
 from rlm_core.papers.library import attach_context, load_library
 from rlm_core.policies import PolicyError
 from rlm_core.records import Query
-from rlm_core.rewards import Judge
+from rlm_core.rewards import Judge, make_judge
 from tasks.common import Stage, StageError, dump, log, require, stage_main
-from tasks.judging import open_judge
+from tasks.curves import Curves
+from tasks.judging import FOLDER, open_judge
 from tasks.training import (
     file_keys,
     forget,
@@ -32,6 +37,7 @@ from tasks.training import (
 
 if TYPE_CHECKING:
     from rlm_core.grpo.actor import Actor
+    from rlm_core.grpo.state import TrainingState
 
 SFT = Path("models/sft")
 OUT = Path("models/grpo")
@@ -46,20 +52,59 @@ def run(stage: Stage) -> None:
     queries, validation = _queries(TRAIN), _queries(VAL)
     if not queries:
         raise StageError(f"{TRAIN} holds no query that can be trained on; add papers or raise queries.single_per_paper")
+    try:
+        draw(queries, 1, 0, stage.params.seed, multi_share=stage.params.grpo.multi_share)
+    except ValueError as error:
+        raise StageError(f"{TRAIN}: {error}") from error
     key = [model_key(SFT), file_keys(TRAIN, VAL), train_params(stage, "grpo", "rollout", "repl", "judge", "model")]
     folder = resumable_folder(stage, *key)
-    with one_run(stage, folder):
+    with one_run(stage, folder), _told_faults():
         judge, judge_check = open_judge(stage)
-        try:
-            state = asyncio.run(_train(stage, folder, queries, validation, judge))
-        except PolicyError as error:
-            raise StageError(f"{error}. Run the stage again: it goes on after its last finished step") from error
-        chosen = (
-            folder / "best" if stage.params.grpo.select == "best" and state.best_step is not None else folder / "last"
-        )
-        publish_folder(chosen, OUT)
-        _report(stage, state, chosen.name, judge_check)
+        state = asyncio.run(_train(stage, folder, queries, validation, judge))
+        best = stage.params.grpo.select == "best" and state.best_step is not None
+        _publish(_best_folder(folder, state) if best else folder / "last")
+        _report(stage, state, "best" if best else "last", judge_check)
     forget(folder)
+
+
+@contextlib.contextmanager
+def _told_faults() -> Iterator[None]:
+    """What a person can mend, as `StageError`: a server, a disk, a params value that the data does not bear."""
+    from rlm_core.grpo.state import CheckpointError
+
+    again = "Run the stage again: it goes on after its last finished step"
+    try:
+        yield
+    except PolicyError as error:
+        raise StageError(f"{error}. {again}") from error
+    except CheckpointError as error:
+        raise StageError(str(error)) from error
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        raise StageError(f"the disk is full ({error}); make room. {again}") from error
+
+
+def _publish(source: Path) -> None:
+    """Make the model folder. The weights stay in the cache until the stage has ended: a kill now must not lose them."""
+    work = OUT.with_name(f".{OUT.name}.part")
+    shutil.rmtree(work, ignore_errors=True)
+
+    def link(file: str, target: str) -> None:
+        try:
+            os.link(file, target)
+        except OSError:  # another file system
+            shutil.copy2(file, target)
+
+    shutil.copytree(source, work, copy_function=link)
+    publish_folder(work, OUT)
+
+
+def _best_folder(folder: Path, state: TrainingState) -> Path:
+    from rlm_core.grpo.state import best_folder
+
+    assert state.best_step is not None
+    return best_folder(folder, state.best_step)
 
 
 def _queries(path: Path) -> list[Query]:
@@ -70,28 +115,41 @@ def _queries(path: Path) -> list[Query]:
     return [attach_context(q, library) for q in rows if q.evidence and all(e.span is not None for e in q.evidence)]
 
 
-async def _train(stage: Stage, folder: Path, queries: list[Query], validation: list[Query], judge: Judge) -> Any:
+async def _train(
+    stage: Stage, folder: Path, queries: list[Query], validation: list[Query], judge: Judge
+) -> TrainingState:
     import torch
     from transformers import AutoModelForCausalLM
 
     from rlm_core.grpo.learner import Learner
     from rlm_core.grpo.loop import StepLog, Training
+    from rlm_core.grpo.validation import spread
     from tasks.traces import log_rollouts
 
     params = stage.params
     device = "cuda" if torch.cuda.is_available() else "cpu"
     model = AutoModelForCausalLM.from_pretrained(SFT, dtype=getattr(torch, params.model.dtype)).to(device)
 
-    def on_log(entry: StepLog) -> None:
-        stage.log_metrics(entry.figures, step=entry.step)
-        limit = params.mlflow.traces_per_step
-        log_rollouts(stage.tracker, entry.rollouts, entry.judgements, step=entry.step, limit=limit)
+    curves = Curves(stage)
 
+    def on_start(state: TrainingState) -> None:
+        curves.catch_up("train", state.curve)
+        curves.catch_up("val", state.validation)
+
+    def on_log(entry: StepLog) -> None:
+        if curves.tell(entry.kind, entry.step, entry.figures):
+            # Over the step's groups, rather than all trees of its first one.
+            limit = params.mlflow.traces_per_step
+            trees, verdicts = spread(entry.rollouts, limit), spread(entry.judgements, limit)
+            log_rollouts(stage.tracker, trees, verdicts, step=entry.step, limit=limit)
+
+    learner = Learner(model, params.grpo)
     async with open_actor(stage) as actor:
         state = await Training(
-            learner=Learner(model, params.grpo),
+            learner=learner,
             actor=actor,
             judge=judge,
+            guard_judge=_guard_judge(stage),
             queries=queries,
             validation=validation,
             config=params.grpo,
@@ -99,10 +157,17 @@ async def _train(stage: Stage, folder: Path, queries: list[Query], validation: l
             folder=folder,
             save_best=lambda best, target: save_model(best, target, like=SFT, dtype=params.model.dtype),
             on_log=on_log,
+            on_start=on_start,
             extra={"mlflow_run_id": stage.tracker.run_id},
         ).run()
-    save_model(model, folder / "last", like=SFT, dtype=params.model.dtype)
+    save_model(learner.served, folder / "last", like=SFT, dtype=params.model.dtype)
     return state
+
+
+def _guard_judge(stage: Stage) -> Judge | None:
+    """The judge that the reward never sees; its verdicts are kept where those of the reward's judge are."""
+    params = stage.params.grpo.guard_judge
+    return None if params is None else make_judge(params, FOLDER / "verdicts")
 
 
 @contextlib.asynccontextmanager
@@ -122,17 +187,13 @@ async def open_actor(stage: Stage) -> AsyncIterator[Actor]:
     ):
         child_policy = None
         if params.grpo.children == "frozen":
-            frozen = await also.enter_async_context(
-                VllmServer.from_params(params.serve, SFT, dtype=params.model.dtype)
-            )
+            frozen = await also.enter_async_context(VllmServer.from_params(params.serve, SFT, dtype=params.model.dtype))
             renderer = ChatRenderer(load_tokenizer(SFT))
             child_policy = await also.enter_async_context(VllmPolicy(frozen, renderer, stop_ids=stop_ids(SFT)))
-        yield ServerActor(
-            server, policy, config, concurrency=params.serve.max_num_seqs, child_policy=child_policy
-        )
+        yield ServerActor(server, policy, config, concurrency=params.serve.max_num_seqs, child_policy=child_policy)
 
 
-def _report(stage: Stage, state: Any, chosen: str, judge_check: dict[str, Any] | None) -> None:
+def _report(stage: Stage, state: TrainingState, chosen: str, judge_check: dict[str, Any] | None) -> None:
     first, last = state.curve[0], state.curve[-1]
     record = {
         "steps": state.curve,
@@ -140,6 +201,7 @@ def _report(stage: Stage, state: Any, chosen: str, judge_check: dict[str, Any] |
         "weights": chosen,
         "weights_step": state.best_step if chosen == "best" else state.step,
         "best_val_reward": state.best_reward,
+        "stopped_early": state.step < stage.params.grpo.steps,
         "judge": stage.params.judge.kind,
         "judge_check": judge_check,
         "params": dump(stage.params.grpo),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any, Protocol
 
@@ -17,8 +18,10 @@ class Actor(Protocol):
         """Of the weights that a roll-out beginning now samples from; stamped on every turn."""
         ...
 
-    async def roll_out(self, queries: Sequence[Query], *, samples: int, seed: int) -> list[Rollout]:
-        """`samples` trees a query, query by query, in order."""
+    async def roll_out(
+        self, queries: Sequence[Query], *, samples: int, seed: int, temperature: float | None = None
+    ) -> list[Rollout]:
+        """`samples` trees a query, query by query, in order; at the training's temperature unless another is given."""
         ...
 
     async def publish(self, model: Any) -> int:
@@ -46,11 +49,14 @@ class ServerActor:
     def version(self) -> int:
         return self._server.version
 
-    async def roll_out(self, queries: Sequence[Query], *, samples: int, seed: int) -> list[Rollout]:
+    async def roll_out(
+        self, queries: Sequence[Query], *, samples: int, seed: int, temperature: float | None = None
+    ) -> list[Rollout]:
+        config = self._config if temperature is None else dataclasses.replace(self._config, temperature=temperature)
         return await run_rollouts(
             queries,
             self._policy,
-            self._config,
+            config,
             samples=samples,
             seed=seed,
             concurrency=self._concurrency,

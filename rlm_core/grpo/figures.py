@@ -4,17 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from statistics import fmean
+from typing import TYPE_CHECKING
 
 from rlm_core.records import ErrorClass, Judgement, Query, Rollout, Status
 from rlm_core.rewards import answer_passages, evidence_f1
 
+if TYPE_CHECKING:
+    from rlm_core.grpo.batches import Batch
+    from rlm_core.grpo.learner import Update
+
 
 def rollout_figures(
-    queries: Sequence[Query], rollouts: Sequence[Rollout], judgements: Sequence[Judgement | None]
+    queries: Sequence[Query],
+    rollouts: Sequence[Rollout],
+    judgements: Sequence[Judgement | None],
+    guards: Sequence[Judgement | None] | None = None,
 ) -> dict[str, float]:
     """`queries[i]` is the query of `rollouts[i]`. Means are over trees, except shares of turns, which are over turns.
 
-    A tree without a verdict counts in `judge_failures` and in no reward. Keys whose mean is over nothing are left out.
+    A tree without a verdict counts in `judge_failures` and in no reward. `guards`: verdicts of a judge that the reward
+    never sees. Keys whose mean is over nothing are left out.
     """
     judged = [(q, r, j) for q, r, j in zip(queries, rollouts, judgements, strict=True) if j is not None]
     nodes = [node for tree in rollouts for node in tree.walk()]
@@ -30,6 +39,7 @@ def rollout_figures(
                 if q.gold
             ]
         ),
+        "guard_reward": _mean([g.reward for g in guards or () if g is not None]),
         "answered_share": _mean([float(r.status is Status.ANSWERED) for r in rollouts]),
         "failed_rollouts": float(sum(r.status is Status.FAILED for r in rollouts)),
         "judge_failures": float(
@@ -43,25 +53,55 @@ def rollout_figures(
         "turn_tokens_mean": _mean([len(t.completion_ids) for t in turns]),
         "completion_tokens": float(sum(len(t.completion_ids) for t in turns)),
     }
+    for kind in sorted({q.kind for q, _, _ in judged}):
+        figures[f"reward_kind_{kind}"] = _mean([j.reward for q, _, j in judged if q.kind == kind])
     for tier in sorted({q.tier for q, _, _ in judged}):
         figures[f"reward_tier_{tier.replace('+', 'plus')}"] = _mean([j.reward for q, _, j in judged if q.tier == tier])
     return {key: value for key, value in figures.items() if value is not None}
 
 
-def guard_parted(curve: Sequence[Mapping[str, float]], *, window: int = 8, least: float = 0.05) -> bool:
-    """Whether the reward has risen by `least` while evidence F1, which it never sees, has fallen by as much.
+def batch_figures(batch: Batch) -> dict[str, float]:
+    """A batch's rollouts, how many of its groups give signal, and the seconds it took."""
+    trees = [n for n, advantage in enumerate(batch.advantages) if advantage is not None]
+    return {
+        **rollout_figures(batch.queries, batch.rollouts, batch.judgements, batch.guards),
+        "groups": float(batch.num_groups),
+        "dropped_groups": float(batch.num_groups - batch.num_informative),
+        "dropped_share": 1 - batch.num_informative / batch.num_groups,
+        "multi_groups": sum(q.kind == "multi" for q in batch.queries) / batch.group_size,
+        "multi_tree_share": _share([batch.queries[n].kind == "multi" for n in trees]),
+        **batch.seconds,
+    }
 
-    Compares the mean of the last `window` steps with that of the first; False before there are two windows.
-    """
-    rows = [row for row in curve if "reward_mean" in row and "evidence_f1" in row]
-    if len(rows) < 2 * window:
-        return False
 
-    def change(key: str) -> float:
-        return fmean(r[key] for r in rows[-window:]) - fmean(r[key] for r in rows[:window])
+def update_figures(update: Update) -> dict[str, float]:
+    """What an update did: see `LossReport`."""
+    report = update.report
+    return {
+        "loss": report.loss,
+        "grad_norm": update.grad_norm,
+        "lr": update.lr,
+        "kl": report.kl,
+        "entropy": report.entropy,
+        "ratio_outside": report.ratio_outside,
+        "logp_gap": report.logp_gap,
+        "clipped": report.clipped,
+        "train_samples": float(report.num_samples),
+        "train_tokens_scored": float(report.num_scored),
+        "train_tokens_computed": float(report.num_computed),
+    }
 
-    return change("reward_mean") >= least and change("evidence_f1") <= -least
+
+def per_second(figures: Mapping[str, float]) -> dict[str, float]:
+    """Tokens a second: sampled over the roll-out, learned from over the training."""
+    pairs = {"tokens_per_second": ("completion_tokens", "seconds_rollout"),
+             "train_tokens_per_second": ("train_tokens_scored", "seconds_train")}  # fmt: skip
+    return {name: figures[tokens] / max(1e-9, figures[seconds]) for name, (tokens, seconds) in pairs.items()}
 
 
 def _mean(values: Sequence[float]) -> float | None:
     return fmean(values) if values else None
+
+
+def _share(values: Sequence[bool]) -> float:
+    return sum(values) / len(values) if values else 0.0

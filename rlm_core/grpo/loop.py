@@ -2,37 +2,38 @@
 
     for step:  rollouts -> rewards -> advantages -> turn samples -> one update -> weights to the sampler -> checkpoint
 
-On-policy: one update a batch, and every sampled token's weights version is checked. All randomness is derived from the
-seed and the step, so a run that is killed and taken up again draws the same queries and the same sampling seeds.
+On-policy (`ahead: 0`): one update a batch, by the weights that sampled it. With `ahead: 1` the next batch is rolled out
+while this one trains; its tokens are one update old and the loss weighs them (`objective.py`). Either way each sampled
+token's weights version is checked to be the one expected. All randomness is derived from the seed, the step and the
+position of the draws, all of which a checkpoint holds, as it holds a batch rolled out ahead: a run that is killed and taken
+up again goes through the same numbers. Figures are logged when what they tell of is on disk, so none is told twice.
 """
-
-# Q queries of a step, G trees each
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import logging
-import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from rlm_core.grpo.actor import Actor, check_versions
-from rlm_core.grpo.advantages import group_advantages
-from rlm_core.grpo.figures import guard_parted, rollout_figures
-from rlm_core.grpo.learner import Learner, Update
-from rlm_core.grpo.state import TrainingState, load_checkpoint, save_checkpoint
+from rlm_core.grpo import figures as fig
+from rlm_core.grpo.actor import Actor
+from rlm_core.grpo.batches import Batch, Collector, Served
+from rlm_core.grpo.guard import parted_guards
+from rlm_core.grpo.learner import Learner
+from rlm_core.grpo.state import TrainingState, best_folder, load_checkpoint, save_checkpoint, save_validation
+from rlm_core.grpo.validation import evaluate
 from rlm_core.grpo.weights import turn_samples
 from rlm_core.params import GrpoParams
 from rlm_core.progress import Progress
 from rlm_core.records import Judgement, Query, Rollout
-from rlm_core.rewards import Judge, judge_all
-from rlm_core.rollouts import derive_seed, failures
+from rlm_core.rewards import Judge
 
 log = logging.getLogger("rlm.grpo")
-
-JUDGE_CONCURRENCY = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +41,12 @@ class StepLog:
     """What a step hands to whoever keeps logs."""
 
     step: int
-    """Updates that the rollouts' weights had seen."""
+    """Updates before this one; for an evaluation, those that its weights had seen."""
     figures: dict[str, float]
     rollouts: list[Rollout]
     judgements: list[Judgement | None]
-    kind: str = "train"
-    """`train`, or `val` for an evaluation on validation queries."""
+    kind: Literal["train", "val"] = "train"
+    """`val`: an evaluation on validation queries."""
 
 
 @dataclass
@@ -61,145 +62,153 @@ class Training:
     config: GrpoParams
     seed: int
     folder: Path
-    """For checkpoints (`step-N`) and the best weights (`best`)."""
+    """For checkpoints and the best weights; `state.py` says what lies in it."""
     save_best: Callable[[Any, Path], None]
     """Writes the model's weights to a folder, whole or not at all."""
     on_log: Callable[[StepLog], None] = lambda log: None
+    on_start: Callable[[TrainingState], None] = lambda state: None
+    """Given what was finished before, before anything else is done: a kill may have come between a save and its log."""
+    guard_judge: Judge | None = None
+    """Judges beside `judge`, and is never trained on."""
     extra: dict[str, Any] = field(default_factory=dict)
     """Kept in every checkpoint, e.g. the id of the tracking run."""
+    _served: Served = field(default=Served(0, 0), init=False)
+    _ahead: Batch | None = field(default=None, init=False)
+    """Rolled out while the last step trained."""
+    _pending: list[StepLog] = field(default_factory=list, init=False)
+    """Steps that no checkpoint holds yet."""
 
     async def run(self) -> TrainingState:
-        """Train to `config.steps` or `config.max_sampled_tokens`, from the newest checkpoint if there is one."""
+        """Train from the newest checkpoint until the steps are done, the token budget is spent or patience ends."""
         if not self.queries:
             raise ValueError("no training queries")
-        state = load_checkpoint(self.folder, self.learner) or TrainingState()
-        if state.step:
-            await self.actor.publish(self.learner.served)
+        state = await self._take_up()
         with Progress("grpo", self.config.steps, "steps", done=state.step, every_seconds=0) as progress:
             while not self._is_over(state):
-                step = state.step
-                await self.validate(state, step)
-                figures = await self.train_step(step)
-                state.curve.append({"step": step, **figures})
-                state.step = step + 1
-                if state.step % self.config.save_every == 0 or self._is_over(state):
-                    save_checkpoint(self.folder, self.learner, state, self.extra)
-                progress.advance(note=_note(figures))
-                if guard_parted(state.curve):
-                    log.warning(
-                        "the reward rises while evidence F1, which it does not see, falls: the model may be learning to "
-                        "please the judge; read some rollouts before you trust the reward"
-                    )
-        await self.validate(state, state.step)
+                await self.validate(state)
+                if self._is_over(state):
+                    break
+                await self.train_step(state)
+                progress.advance(note=_note(state.curve[-1]))
+        await self.validate(state)
+        if self._pending:  # patience ended between two checkpoints
+            self._save(state)
         return state
 
-    def _is_over(self, state: TrainingState) -> bool:
-        """All steps are done, or the budget of sampled tokens is spent."""
-        limit = self.config.max_sampled_tokens
-        spent = limit is not None and sum(row["completion_tokens"] for row in state.curve) >= limit
-        return spent or state.step >= self.config.steps
-
-    async def train_step(self, step: int) -> dict[str, float]:
-        """One batch of rollouts, one update; returns the step's figures."""
-        clock = _Clock()
-        group_size = self.config.rollouts_per_query
-        batch_Q = draw(self.queries, self.config.queries_per_step, step, self.seed)
-        rollouts, version = await self._roll_out(batch_Q, group_size, derive_seed(self.seed, "train", step))
-        clock.lap("seconds_rollout")
-        check_versions(rollouts, version, frozen_children=self.config.children == "frozen")
-        queries_QG = [query for query in batch_Q for _ in range(group_size)]
-        judgements = await judge_trees(self.judge, queries_QG, rollouts)
-        clock.lap("seconds_judge")
-        advantages, dropped = self._advantages(judgements, group_size)
-        samples = turn_samples(rollouts, advantages, self.config)
-        update = self.learner.update(samples, step)
-        clock.lap("seconds_train")
-        await self.actor.publish(self.learner.served)
+    async def train_step(self, state: TrainingState) -> None:
+        """One batch of rollouts, one update, one checkpoint."""
+        clock, step = _Clock(), state.step
+        batch = self._ahead or await self._collector.collect(step, state.position, self._served)
+        expected = step if self._ahead is None else step - 1
+        if batch.policy_step != expected:
+            raise RuntimeError(
+                f"step {step}: rollouts of the weights after {batch.policy_step} updates, not {expected}"
+            )
+        clock.lap("seconds_wait")
+        async with self._next_batch(state, batch) as following:
+            samples = turn_samples(batch.rollouts, batch.advantages, self.config)
+            if following is None:
+                update = self.learner.update(samples, step)
+            else:
+                update = await asyncio.to_thread(self.learner.update, samples, step)
+            clock.lap("seconds_train")
+            self._ahead = await following if following else None
+        clock.lap("seconds_wait")
+        await self._publish(step + 1)
         clock.lap("seconds_publish")
-        figures = {
-            **rollout_figures(queries_QG, rollouts, judgements),
-            "dropped_groups": float(dropped),
-            **_update_figures(update),
-            **clock.laps,
-        }
-        figures["tokens_per_second"] = figures["completion_tokens"] / max(1e-9, clock.laps["seconds_rollout"])
-        self.on_log(StepLog(step, figures, rollouts, judgements))
-        return figures
+        figures = {**fig.batch_figures(batch), **fig.update_figures(update), **clock.laps}
+        figures |= {"seconds_step": sum(clock.laps.values()), "policy_lag": float(step - batch.policy_step)}
+        self._finish(state, batch, figures | fig.per_second(figures))
 
-    async def validate(self, state: TrainingState, step: int) -> None:
-        """Roll out on validation queries where the schedule says so (and before the first and after the last update)."""
+    async def validate(self, state: TrainingState) -> None:
+        """Evaluate where the schedule says so: every so many steps, before the first update and after the last."""
         every = self.config.eval_every
-        due = every and (step % every == 0 or self._is_over(state))
-        if not due or not self.validation:
+        due = every and (state.step % every == 0 or self._is_over(state))
+        if not due or not self.validation or state.was_evaluated(state.step):
             return
-        queries = list(self.validation)[: self.config.eval_queries]
-        samples = self.config.eval_samples
-        rollouts, _ = await self._roll_out(queries, samples, derive_seed(self.seed, "val"))
-        queries_QG = [query for query in queries for _ in range(samples)]
-        judgements = await judge_trees(self.judge, queries_QG, rollouts)
-        figures = {f"val_{k}": v for k, v in rollout_figures(queries_QG, rollouts, judgements).items()}
-        self.on_log(StepLog(step, figures, rollouts, judgements, kind="val"))
-        state.validation.append({"step": step, **figures})
-        reward = figures.get("val_reward_mean")
-        if reward is not None and (state.best_reward is None or reward > state.best_reward):
-            self.save_best(self.learner.served, self.folder / "best")
-            state.best_reward, state.best_step = reward, step
+        evaluation = await evaluate(self._collector, self.validation)
+        state.validation.append({"step": state.step, **evaluation.figures})
+        if state.best_step == state.step:
+            self.save_best(self.learner.served, best_folder(self.folder, state.step))
+        save_validation(self.folder, state)
+        self.on_log(StepLog(state.step, evaluation.figures, evaluation.rollouts, evaluation.judgements, kind="val"))
+        if self._is_out_of_patience(state):
+            log.info("no better validation reward than that of step %s for %d evaluations: training ends",
+                     state.best_step, state.evaluations_since_best)  # fmt: skip
 
-    async def _roll_out(self, queries: Sequence[Query], samples: int, seed: int) -> tuple[list[Rollout], int]:
-        version = self.actor.version
-        rollouts = await self.actor.roll_out(queries, samples=samples, seed=seed)
-        if len(rollouts) != len(queries) * samples:
-            raise RuntimeError(f"{len(rollouts)} rollouts came back for {len(queries)} queries x {samples}")
-        return rollouts, version
+    async def _take_up(self) -> TrainingState:
+        """What was finished before; the actor then samples from the weights that it ended with."""
+        state, ahead = load_checkpoint(self.folder, self.learner)
+        self._ahead = Batch.from_dict(ahead, self.queries) if ahead else None
+        self._served = Served(self.actor.version, 0)
+        if state.step:
+            await self._publish(state.step)
+        self.on_start(state)
+        return state
 
-    def _advantages(self, judgements: Sequence[Judgement | None], group_size: int) -> tuple[list[float | None], int]:
-        """An advantage a tree, group by group, and the number of groups that give no signal."""
-        advantages: list[float | None] = []
-        dropped = 0
-        for start in range(0, len(judgements), group_size):
-            rewards_G = [j.reward if j else None for j in judgements[start : start + group_size]]
-            group = group_advantages(rewards_G, scale_by_std=self.config.scale_by_std)
-            dropped += all(a is None for a in group)
-            advantages += group
-        return advantages, dropped
+    @property
+    def _collector(self) -> Collector:
+        return Collector(self.actor, self.judge, self.queries, self.config, self.seed, self.guard_judge)
+
+    async def _publish(self, step: int) -> None:
+        self._served = Served(await self.actor.publish(self.learner.served), step)
+
+    @contextlib.asynccontextmanager
+    async def _next_batch(self, state: TrainingState, batch: Batch) -> AsyncIterator[asyncio.Task[Batch] | None]:
+        """The next batch being rolled out meanwhile, by the weights before the update; None when there is none to be."""
+        if not self.config.ahead or self._is_last(state, batch):
+            yield None
+            return
+        task = asyncio.create_task(self._collector.collect(state.step + 1, batch.position, self._served))
+        try:
+            yield task
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    def _finish(self, state: TrainingState, batch: Batch, figures: dict[str, float]) -> None:
+        """Count the step, save where the schedule says so, and log what is saved."""
+        step, before = state.step, _parted(state.curve)
+        state.curve.append({"step": step, **figures})
+        parted = parted_guards(state.curve, steps=self.config.steps)
+        figures["guards_parted"] = state.curve[-1]["guards_parted"] = float(len(parted))
+        state.step, state.position = step + 1, batch.position
+        self._pending.append(StepLog(step, figures, batch.rollouts, batch.judgements))
+        if state.step % self.config.save_every == 0 or self._is_over(state):
+            self._save(state)
+        if len(parted) > before:
+            log.warning("the reward rises while %s, which it does not see, does not: the model may be learning to please "
+                        "the judge; read some rollouts before you trust the reward", " and ".join(parted))  # fmt: skip
+
+    def _save(self, state: TrainingState) -> None:
+        ahead = self._ahead.to_dict() if self._ahead else None
+        save_checkpoint(self.folder, self.learner, state, self.extra, ahead)
+        for entry in self._pending:
+            self.on_log(entry)
+        self._pending.clear()
+
+    def _is_over(self, state: TrainingState) -> bool:
+        limit = self.config.max_sampled_tokens
+        spent = limit is not None and _sampled_tokens(state) >= limit
+        return spent or state.step >= self.config.steps or self._is_out_of_patience(state)
+
+    def _is_last(self, state: TrainingState, batch: Batch) -> bool:
+        """Whether training ends with this batch."""
+        limit = self.config.max_sampled_tokens
+        tokens = _sampled_tokens(state) + fig.batch_figures(batch)["completion_tokens"]
+        return state.step + 1 >= self.config.steps or (limit is not None and tokens >= limit)
+
+    def _is_out_of_patience(self, state: TrainingState) -> bool:
+        patience = self.config.patience
+        return patience is not None and state.evaluations_since_best >= patience
 
 
-def draw(queries: Sequence[Query], count: int, step: int, seed: int) -> list[Query]:
-    """The queries of a step: the list is shuffled anew each epoch; a step takes the next `count`, across epochs if need be."""
-    chosen = []
-    for position in range(step * count, (step + 1) * count):
-        epoch, place = divmod(position, len(queries))
-        order = list(range(len(queries)))
-        random.Random(derive_seed(seed, "queries", epoch)).shuffle(order)
-        chosen.append(queries[order[place]])
-    return chosen
+def _sampled_tokens(state: TrainingState) -> float:
+    return sum(row["completion_tokens"] for row in state.curve)
 
 
-async def judge_trees(judge: Judge, queries: Sequence[Query], rollouts: Sequence[Rollout]) -> list[Judgement | None]:
-    """A verdict a tree; None where the judge failed, and where the harness failed anywhere in the tree."""
-    asked = [i for i, tree in enumerate(rollouts) if not failures(tree)]
-    items = [(queries[i].question, rollouts[i].answer, queries[i].gold) for i in asked]
-    verdicts: list[Judgement | None] = [None] * len(rollouts)
-    for index, verdict in zip(asked, await judge_all(judge, items, JUDGE_CONCURRENCY), strict=True):
-        verdicts[index] = verdict
-    return verdicts
-
-
-def _update_figures(update: Update) -> dict[str, float]:
-    report = update.report
-    return {
-        "loss": report.loss,
-        "grad_norm": update.grad_norm,
-        "lr": update.lr,
-        "kl": report.kl,
-        "entropy": report.entropy,
-        "ratio_outside": report.ratio_outside,
-        "logp_gap": report.logp_gap,
-        "clipped": report.clipped,
-        "train_samples": float(report.num_samples),
-        "train_tokens_scored": float(report.num_scored),
-        "train_tokens_computed": float(report.num_computed),
-    }
+def _parted(curve: Sequence[dict[str, float]]) -> float:
+    return curve[-1].get("guards_parted", 0.0) if curve else 0.0
 
 
 def _note(figures: dict[str, float]) -> str:
@@ -207,16 +216,18 @@ def _note(figures: dict[str, float]) -> str:
     return ", ".join(parts)
 
 
-_SHOWN = ("reward_mean", "evidence_f1", "answered_share", "dropped_groups", "grad_norm", "entropy", "seconds_rollout",
-          "seconds_train")  # fmt: skip
+_SHOWN = ("reward_mean", "evidence_f1", "answered_share", "groups", "dropped_groups", "grad_norm", "entropy",
+          "seconds_rollout", "seconds_train")  # fmt: skip
 
 
 class _Clock:
+    """Seconds by what they were spent on."""
+
     def __init__(self) -> None:
         self._last = time.monotonic()
         self.laps: dict[str, float] = {}
 
     def lap(self, name: str) -> None:
         now = time.monotonic()
-        self.laps[name] = now - self._last
+        self.laps[name] = self.laps.get(name, 0.0) + now - self._last
         self._last = now

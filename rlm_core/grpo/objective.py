@@ -16,7 +16,7 @@ With roll-outs one update old (`importance_cap` C), `old` is of another policy t
 One update a batch: the weights before it are the current ones, so `before` is `logp` itself, rho is 1 in value, and the
 gradient is `-w * A * grad logp`: of policy gradients on the older policy's tokens, each weighed by how much likelier it has
 become, the weight truncated to bound the variance. (Truncated weights: IMPALA, arXiv 1802.01561, eq. 1; behaviour apart
-from proximal policy: Hilton et al., arXiv 2110.00641, eq. 3, and AReaL, arXiv 2505.24298, eq. 5.)
+from proximal policy: Hilton et al., arXiv 2110.00641, and AReaL, arXiv 2505.24298.)
 
 Source: GRPO (DeepSeekMath, arXiv 2402.03300, eq. 3) with its k3 estimate of the KL to a reference; token-level ratios,
 as TRL's `GRPOTrainer` computes with `loss_type="grpo"`. Departures: weights come from the rollout tree

@@ -13,7 +13,8 @@ Variants (`GrpoParams`): `children: no_division` gives each child its parent's w
 (children act with the SFT model) train no child.
 `token_aggregation: node_mean` splits a node's mass over its tokens instead of its turns; `constant` replaces a turn's
 mean over n tokens by the sum over them divided by `token_normaliser`, that is, scales the turn by n / normaliser.
-`length_cut: mask` leaves out turns cut at the token limit; it changes no other turn's weight.
+`length_cut: mask` leaves out turns cut at the token limit; it changes no other turn's weight (`drop` leaves out the tree
+before there are advantages: `batches.advantages_of`).
 """
 
 from __future__ import annotations
@@ -103,5 +104,9 @@ def _trains(node: Rollout, index: int, turn: Turn, config: GrpoParams) -> bool:
             f"{where}: {len(turn.logprobs)} logprobs for {len(turn.completion_ids)} tokens; "
             "request logprobs of the sampled tokens"
         )
-    cut = turn.finish_reason == "length" or turn.error == ErrorClass.LENGTH
-    return not (cut and config.length_cut == "mask")
+    return not (config.length_cut == "mask" and is_cut(turn))
+
+
+def is_cut(turn: Turn) -> bool:
+    """Whether the turn was cut at the token limit."""
+    return turn.finish_reason == "length" or turn.error == ErrorClass.LENGTH

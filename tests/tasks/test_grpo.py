@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,7 +19,7 @@ from typing import Any
 import pytest
 import torch
 
-from rlm_core.files import read_json, write_json, write_jsonl
+from rlm_core.files import read_json, sha256_file, write_json, write_jsonl
 from rlm_core.papers import Paper
 from rlm_core.params import Params, validate_params
 from rlm_core.policies import Action, ChatRenderer, check_model_folder, load_tokenizer, materialise_model
@@ -26,6 +28,7 @@ from rlm_core.records import Evidence, Query, Rollout, Span
 from rlm_core.rollouts import RolloutConfig, run_rollouts
 from tasks import grpo
 from tasks.common import Stage, StageError, open_stage
+from tasks.curves import Curves
 
 ROOT = Path(__file__).resolve().parents[2]
 MODELS = ROOT / ".cache" / "models"
@@ -52,11 +55,13 @@ class ScriptedSampler:
         prompt = self.renderer.prompt_ids(messages)
         return Action(text, prompt, ids, (-2.0,) * len(ids), "stop", self.version, len(prompt), len(ids), 0.01)
 
-    async def roll_out(self, queries: Sequence[Query], *, samples: int, seed: int) -> list[Rollout]:
+    async def roll_out(
+        self, queries: Sequence[Query], *, samples: int, seed: int, temperature: float | None = None
+    ) -> list[Rollout]:
         return await run_rollouts(queries, self, self.config, samples=samples, seed=seed)
 
     async def publish(self, model: Any) -> int:
-        self.weights.append(next(model.parameters()).detach().clone())
+        self.weights.append(next(iter(model.state_dict().values())).detach().clone())
         self.version += 1
         return self.version
 
@@ -156,6 +161,8 @@ def test_a_failed_stage_goes_on_and_keeps_its_mlflow_run(params: Params, sampler
     assert stage.tracker.client.get_run(own_run).data.tags["continued_in"] == first_run
     record = read_json(Path("reports/training.json"))
     assert [row["step"] for row in record["steps"]] == [0, 1]
+    assert points(stage, "reward_mean") == points(stage, "lr") == [0, 1]
+    assert points(stage, "val_reward_mean") == [0, 1, 2]
     with open_stage("grpo", params) as whole:
         grpo.run(whole)  # nothing is left to take up: an unbroken run, of the same numbers
     again = read_json(Path("reports/training.json"))
@@ -164,7 +171,55 @@ def test_a_failed_stage_goes_on_and_keeps_its_mlflow_run(params: Params, sampler
             assert a[key] == b[key], key
 
 
+def points(stage: Stage, key: str) -> list[int]:
+    """Steps of a curve, as MLflow has them."""
+    return sorted(m.step for m in stage.tracker.client.get_metric_history(stage.tracker.run_id, key))
+
+
+def test_a_point_that_was_saved_and_not_logged_is_logged_once(params: Params, samplers: list[ScriptedSampler],
+                                                              monkeypatch: pytest.MonkeyPatch):  # fmt: skip
+    tell = Curves.tell
+
+    def dies(self: Curves, kind: str, step: int, figures: dict[str, float]) -> bool:
+        if (kind, step) == ("train", 1):
+            raise KeyboardInterrupt
+        return tell(self, kind, step, figures)
+
+    monkeypatch.setattr(Curves, "tell", dies)
+    with pytest.raises(KeyboardInterrupt), open_stage("grpo", params) as cut:
+        grpo.run(cut)
+    assert points(cut, "lr") == [0]
+    monkeypatch.setattr(Curves, "tell", tell)
+    with open_stage("grpo", params) as stage:
+        grpo.run(stage)
+    assert points(stage, "lr") == [0, 1] and points(stage, "val_completion_tokens") == [0, 1, 2]
+    assert len(samplers[1].weights) == 1  # given once more what it had ended with: both steps were on disk
+
+
+def test_a_kill_behind_the_publishing_of_the_model_loses_nothing(params: Params, samplers: list[ScriptedSampler],
+                                                                 monkeypatch: pytest.MonkeyPatch):  # fmt: skip
+    report = grpo._report
+    monkeypatch.setattr(grpo, "_report", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt), open_stage("grpo", params) as cut:
+        grpo.run(cut)
+    first = sha256_file(Path("models/grpo/model.safetensors"))
+    shutil.rmtree("models/grpo")  # as DVC does before it runs a stage again
+    monkeypatch.setattr(grpo, "_report", report)
+    with open_stage("grpo", params) as stage:
+        grpo.run(stage)
+    assert sha256_file(Path("models/grpo/model.safetensors")) == first
+    assert points(stage, "lr") == [0, 1]
+
+
 def test_faults_are_named(params: Params, samplers: list[ScriptedSampler]):
+    no_multi = params.model_copy(update={"grpo": params.grpo.model_copy(update={"multi_share": 0.25})})
+    with (
+        open_stage("grpo", no_multi) as stage,
+        pytest.raises(StageError, match=r"train\.jsonl: grpo\.multi_share is 0\.25"),
+    ):
+        grpo.run(stage)
+    with pytest.raises(StageError, match=r"the disk is full \(.*No space left"), grpo._told_faults():
+        raise OSError(errno.ENOSPC, "No space left on device")
     write_jsonl(Path("data/queries/train.jsonl"), [])
     with open_stage("grpo", params) as stage, pytest.raises(StageError, match="no query that can be trained on"):
         grpo.run(stage)

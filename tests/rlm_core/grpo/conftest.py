@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+import runpy
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -135,3 +137,9 @@ def kit() -> SimpleNamespace:
         relative=relative,
         vocabulary=VOCABULARY,
     )
+
+
+@pytest.fixture(scope="session")
+def play() -> SimpleNamespace:
+    """What `selfplay.py` defines: a training run on a tiny model that samples for itself."""
+    return SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("selfplay.py"))))
