@@ -170,7 +170,8 @@ def _detail(cause: Cause, rollout: Rollout, passages: list[str]) -> str:
         text = "; ".join(failures(rollout))
     elif cause in _ENDINGS.values() and rollout.turns:
         last = rollout.turns[-1]
-        text = f"last turn ({last.error}): {last.text}"
+        error = "" if last.error is ErrorClass.NONE else f" ({last.error})"
+        text = f"last turn{error}: {last.text}"
     elif cause is Cause.JUDGE:
         text = "no verdict; see the log of the stage"
     else:

@@ -12,18 +12,25 @@ from rlm_core.evaluation.plots import curve_figure, to_svg
 Points = list[tuple[float, float]]
 
 GROUPS: tuple[tuple[str, str], ...] = (
-    ("Reward", r"reward(?!.*std)|judge|held_out|(^|_)f1"),
+    ("Reward against the held-out guard", r"^(val_)?(reward_mean|evidence_f1)$|held_out|guard"),
+    ("Reward by tier", r"reward_tier"),
+    ("Judge's criteria (1 to 10)", r"judge_(precision|recall)"),
     ("Loss", r"(^|_)loss$"),
-    ("Format and failures", r"format|share|fail|unscored|success|error|clipped|ratio_outside"),
-    ("Tokens", r"tokens(?!_per_second)"),
+    ("Answers and format", r"answered|format(?!_error)|success"),
+    ("Errors and cuts", r"error_share|length_cut|failed|failures|unscored"),
+    ("Clipping", r"clipped|ratio_outside"),
+    ("Tokens of a turn", r"turn_tokens"),
+    ("Tokens of a step", r"tokens(?!_per_second)"),
     ("Turns and children", r"turns|children|depth"),
     ("Divergence from the start", r"(^|_|\.)kl"),
     ("Entropy", r"entropy"),
     ("Gradient norm", r"grad_norm"),
-    ("Seconds", r"seconds"),
+    ("Seconds of a step", r"seconds_"),
 )
 """Title of a plot, and the keys that it takes; each key goes to the first group that fits."""
-MOST_SERIES = 5
+MOST_SERIES = 6
+FIRST = 4
+"""Plots of a record that stand open on the page; the others are folded away."""
 
 
 def rows_of(data: Any, keys: Sequence[str] = ("steps", "history", "log", "rows")) -> list[Mapping[str, Any]]:
@@ -56,11 +63,11 @@ def _numbers(row: Mapping[str, Any], prefix: str = "") -> list[tuple[str, float]
 
 
 def grouped(series: Mapping[str, Points]) -> list[tuple[str, dict[str, Points]]]:
-    """Series by plot, in the order of `GROUPS`; keys that fit none are not drawn."""
+    """Series by plot, in the order of `GROUPS`. Keys that fit none, and series that are 0 throughout, are not drawn."""
     plots: dict[str, dict[str, Points]] = {title: {} for title, _ in GROUPS}
     for key, points in series.items():
         title = next((title for title, pattern in GROUPS if re.search(pattern, key.lower())), None)
-        if title is not None and len(plots[title]) < MOST_SERIES:
+        if title is not None and len(plots[title]) < MOST_SERIES and any(value for _, value in points):
             plots[title][key] = points
     return [(title, chosen) for title, chosen in plots.items() if chosen]
 
@@ -78,6 +85,30 @@ def curves(data: Any, name: str) -> list[dict[str, str]]:
     """`{"title", "svg"}` of each plot of a training record; none for an empty or missing one."""
     if data is None:
         return []
-    held_out = series_of(rows_of(data, ("validation",))) if isinstance(data, Mapping) else {}
-    drawn = grouped(beside(series_of(rows_of(data)), held_out))
+    drawn = grouped(beside(series_of(rows_of(data)), _held_out(data)))
     return [{"title": title, "svg": to_svg(curve_figure(chosen), f"{name} {title}")} for title, chosen in drawn]
+
+
+def _held_out(data: Any) -> dict[str, Points]:
+    return series_of(rows_of(data, ("validation",))) if isinstance(data, Mapping) else {}
+
+
+APART = 0.02
+"""Fall of the guard from which it is said to part from the reward."""
+
+
+def guard_note(data: Any) -> tuple[str, bool]:
+    """How the held-out guard (evidence F1) moved while the reward did, on validation; True where they part.
+
+    A reward that rises while the guard falls is the mark of a policy that has learned to please its judge.
+    """
+    held_out = _held_out(data)
+    reward, guard = held_out.get("val_reward_mean"), held_out.get("val_evidence_f1")
+    if not reward or not guard:
+        return "", False
+    up, moved = reward[-1][1] - reward[0][1], guard[-1][1] - guard[0][1]
+    apart = up > 0 and moved < -APART
+    text = f"On validation the reward moved by {up:+.3f} from first to last, the guard (evidence F1) by {moved:+.3f}"
+    if apart:
+        return f"{text}: they part; the judge may have been learned, not the task.", True
+    return f"{text}.", False

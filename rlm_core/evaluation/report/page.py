@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rlm_core.evaluation import plots
-from rlm_core.evaluation.report.curves import curves
+from rlm_core.evaluation.report.curves import FIRST, curves, guard_note
+from rlm_core.evaluation.report.parts import facts, scripted_parts
 from rlm_core.evaluation.report.template import PAGE
 from rlm_core.evaluation.report.trees import queries_view
-from rlm_core.evaluation.table import HEADERS, count, headline, number, p_value, percent
+from rlm_core.evaluation.table import count, number, p_value, percent
 from rlm_core.params import Params
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
@@ -41,41 +45,125 @@ def render_report(data: ReportData) -> str:
 
 def view(data: ReportData) -> dict[str, Any]:
     """All that the template shows. Values are text and numbers; only `svg` values are markup, and made here."""
-    arms = data.evaluation["arms"]
+    evaluation, arms = data.evaluation, data.evaluation["arms"]
+    notes = [str(note) for note in evaluation.get("notes", [])]
+    main = next((name for name in TRAINED if name in arms), None)
+    guard, apart = guard_note(data.training)
+    known = [(title, show) for title, show in HEADLINE if any(show(arm) != "-" for arm in arms.values())]
     return {
-        "judge": data.evaluation["judge"],
-        "n": data.evaluation["n"],
-        "notes": data.evaluation.get("notes", []),
-        "scripted": scripted_parts(data.params, data.evaluation),
-        "headers": HEADERS,
-        "rows": [headline(name, arm) for name, arm in arms.items()],
+        "judge": evaluation["judge"],
+        "n": evaluation["n"],
+        "clusters": evaluation.get("clusters"),
+        "loud": [note for note in notes if is_loud(note)],
+        "notes": [note for note in notes if not is_loud(note)],
+        "cards": cards(evaluation),
+        "scripted": scripted_parts(data.params, evaluation),
+        "headers": [title for title, _ in known],
+        "rows": [headline_view(name, arm, known, main=name == main) for name, arm in arms.items()],
         "detail_headers": [title for title, _ in DETAILS],
         "details": [(name, [show(arm) for _, show in DETAILS]) for name, arm in arms.items()],
-        "comparisons": [comparison_view(row) for row in data.evaluation.get("comparisons", ())],
+        "comparisons": [comparison_view(row) for row in evaluation.get("comparisons", ())],
         "plots": evaluation_plots(arms),
         "training": curves(data.training, "grpo"),
+        "guard": {"text": guard, "apart": apart},
         "sft": curves(data.sft, "sft"),
+        "first": FIRST,
         "failures": failures_view(arms),
+        "failure_plots": [figure_view("Share of samples by cause", plots.failures_figure(arms))],
         "turn_errors": {name: arm["turn_errors"] for name, arm in arms.items() if arm.get("turn_errors")},
         "counts": [(name, facts(rows)) for name, rows in data.counts.items() if rows],
         "queries": queries_view(data.rollouts, data.params.report.rollouts_shown),
-        "provenance": facts(data.evaluation.get("provenance", {}), most=80),
+        "provenance": facts(evaluation.get("provenance", {}), most=120),
         "made": dict(data.made),
         "commands": COMMANDS,
     }
 
 
-DETAILS = (
+TRAINED = ("grpo", "sft", "base")
+"""Most to least trained."""
+
+Show = Callable[[Mapping[str, Any]], str]
+
+
+def _passed(arm: Mapping[str, Any]) -> str:
+    k = arm.get("k", 1)
+    text = number(arm.get("pass_at_k"))
+    return text if k == 1 or text == "-" else f"{text} (k={k})"
+
+
+HEADLINE: tuple[tuple[str, Show], ...] = (
+    ("F1", lambda arm: number(arm.get("f1_mean"))),
+    ("papers", lambda arm: number(arm.get("paper_f1_mean"))),
+    ("format", lambda arm: percent(arm.get("format_success"))),
+    ("pass@k", _passed),
+    ("turns", lambda arm: number(arm.get("turns_mean"), 1)),
+    ("children", lambda arm: number(arm.get("children_mean"), 1)),
+    ("tokens", lambda arm: count(arm.get("tokens_mean"))),
+    ("cost", lambda arm: number(arm.get("cost_mean"), 5)),
+    ("seconds", lambda arm: number(arm.get("seconds_mean"), 1)),
+    ("n", lambda arm: str(arm.get("n", "-"))),
+)
+DETAILS: tuple[tuple[str, Show], ...] = (
     ("judge precision (1-10)", lambda arm: number(arm.get("judge_precision_mean"), 2)),
     ("judge recall (1-10)", lambda arm: number(arm.get("judge_recall_mean"), 2)),
     ("evidence precision", lambda arm: number(arm.get("evidence_precision_mean"))),
     ("evidence recall", lambda arm: number(arm.get("evidence_recall_mean"))),
-    ("papers F1", lambda arm: number(arm.get("paper_f1_mean"))),
-    ("turns", lambda arm: number(arm.get("turns_mean"), 2)),
-    ("children", lambda arm: number(arm.get("children_mean"), 2)),
+    ("papers precision", lambda arm: number(arm.get("paper_precision_mean"))),
+    ("papers recall", lambda arm: number(arm.get("paper_recall_mean"))),
+    ("pass@1", lambda arm: number(arm.get("pass_at_1"))),
+    ("tokens read", lambda arm: count(arm.get("prompt_tokens_mean"))),
     ("tokens written", lambda arm: count(arm.get("completion_tokens_mean"))),
+    ("tokens, 95th percentile", lambda arm: count(arm.get("tokens_p95"))),
+    ("seconds, 95th percentile", lambda arm: number(arm.get("seconds_p95"), 1)),
+    ("temperature", lambda arm: number(arm.get("temperature"), 1)),
     ("unscored", lambda arm: f"{arm.get('unscored', 0)} of {arm.get('samples', 0)}"),
 )
+
+
+def is_loud(note: str) -> bool:
+    """Notes that shout in their first word stand above everything else."""
+    first = note.split(" ", 1)[0]
+    return len(first) > 1 and first.isupper()
+
+
+def cards(evaluation: Mapping[str, Any]) -> list[dict[str, str]]:
+    """The run in a glance: each trained model's judge mean, the best other arm, and what a question costs."""
+    arms = {name: arm for name, arm in evaluation["arms"].items() if arm.get("judge_mean") is not None}
+    shown = []
+    what = {"base": "before training", "sft": "after distillation", "grpo": "after reinforcement learning"}
+    for name in reversed(TRAINED):
+        if name in arms:
+            shown.append({"value": number(arms[name]["judge_mean"]), "text": f"{name}: judge, {what[name]}"})
+    others = [name for name in arms if not name.startswith(TRAINED)]
+    if others:
+        best = max(others, key=lambda name: arms[name]["judge_mean"])
+        shown.append({"value": number(arms[best]["judge_mean"]), "text": f"{best}: best other arm"})
+    if main := next((name for name in TRAINED if name in arms), None):
+        tokens = count(arms[main].get("tokens_mean"))
+        shown.append({"value": tokens, "text": f"tokens a question, {main}"})
+        shown.append({"value": percent(arms[main].get("format_success")), "text": f"answered in form, {main}"})
+    return shown
+
+
+def headline_view(
+    name: str, arm: Mapping[str, Any], columns: Sequence[tuple[str, Show]], *, main: bool
+) -> dict[str, Any]:
+    """One arm of the headline table; the bar's places are percent of the judge's range 0 to 1."""
+    quality, interval = arm.get("judge_mean"), arm.get("judge_ci95")
+    bar = None
+    if quality is not None:
+        low, high = interval or (quality, quality)
+        bar = {"low": f"{100 * low:.2f}", "width": f"{100 * (high - low):.2f}", "mean": f"{100 * quality:.2f}"}
+    return {
+        "name": name,
+        "main": main,
+        "judge": number(quality),
+        "interval": f"{number(interval[0])} .. {number(interval[1])}" if interval else "-",
+        "bar": bar,
+        "cells": [show(arm) for _, show in columns],
+        "model": str(arm.get("model", "-")),
+    }
+
 
 COMMANDS = (
     ("make run", "run the pipeline and print the table"),
@@ -87,16 +175,48 @@ COMMANDS = (
 
 
 def evaluation_plots(arms: Mapping[str, Mapping[str, Any]]) -> list[dict[str, str]]:
-    figures = [("Judge by arm", plots.arms_figure(arms)), ("Quality against cost", plots.cost_figure(arms))]
+    figures = [("Quality against tokens", plots.cost_figure(arms))]
+    if any(arm.get("cost_mean") for arm in arms.values()):
+        figures.append(("Quality against cost", plots.cost_figure(arms, by="cost_mean")))
+    if lines := temperature_lines(arms):
+        figures.append(("Sharpening or learning: quality by temperature", plots.temperature_figure(lines)))
     if any(arm.get("by_tier") for arm in arms.values()):
         figures.append(("By tier: papers that hold the evidence", plots.tiers_figure(arms)))
-    return [{"title": title, "svg": plots.to_svg(figure, title)} for title, figure in figures]
+    if any(len(arm.get("by_kind", ())) > 1 for arm in arms.values()):
+        figures.append(("By kind of question", plots.tiers_figure(arms, "kind")))
+    if any(arm.get("prompt_tokens_mean") for arm in arms.values()):
+        figures.append(("Tokens read and written", plots.tokens_figure(arms)))
+    return [figure_view(title, figure) for title, figure in figures]
+
+
+def figure_view(title: str, figure: Figure) -> dict[str, str]:
+    return {"title": title, "svg": plots.to_svg(figure, title)}
+
+
+def temperature_lines(
+    arms: Mapping[str, Mapping[str, Any]],
+) -> dict[str, list[tuple[float, Mapping[str, Any]]]]:
+    """For each trained model that was sampled at several temperatures: its arms by temperature, all else being equal."""
+    lines = {}
+    for model in reversed(TRAINED):
+        own = arms.get(model, {})
+        points = {
+            float(arm["temperature"]): arm
+            for arm in arms.values()
+            if arm.get("temperature") is not None
+            and arm.get("judge_mean") is not None
+            and all(arm.get(key) == own.get(key) for key in ("harness", "actor", "recursion", "strategy"))
+        }
+        if len(points) > 1:
+            lines[model] = sorted(points.items(), key=lambda point: point[0])
+    return lines
 
 
 def comparison_view(row: Mapping[str, Any]) -> dict[str, str]:
     low, high = row["ci95"]
     return {
         "pair": f"{row['a']} - {row['b']}",
+        "family": str(row.get("family", "")),
         "metric": str(row["metric"]),
         "difference": f"{row['difference']:+.3f}",
         "interval": f"{low:+.3f} .. {high:+.3f}",
@@ -114,71 +234,8 @@ def failures_view(arms: Mapping[str, Mapping[str, Any]]) -> list[dict[str, str]]
             "cause": cause.replace("_", " "),
             "count": f"{row['count']} of {arm.get('samples', arm['n'])}",
             "example": str(row["example"]),
+            "detail": str(row.get("detail", "")),
         }
         for name, arm in arms.items()
         for cause, row in arm.get("failures", {}).items()
     ]
-
-
-def scripted_parts(params: Params, evaluation: Mapping[str, Any]) -> list[tuple[str, str, bool]]:
-    """(part, what it was, whether it was a stand-in for a model or for real data)."""
-    writers = evaluation.get("provenance", {}).get("writers") or [params.queries.writer]
-    parts = [
-        (
-            "Papers",
-            "typeset by the project itself: synthetic text, not real research"
-            if params.papers.source == "sample"
-            else f"from {params.papers.source}",
-            params.papers.source == "sample",
-        ),
-        ("Clean text", f"OCR by {params.ocr.engine} at {params.ocr.dpi} dpi", False),
-        (
-            "Questions",
-            f"written by: {', '.join(writers)}"
-            + (" (templates over the text, no model)" if params.queries.writer == "extractive" else ""),
-            params.queries.writer == "extractive",
-        ),
-        (
-            "Teacher",
-            f"a scripted program with {params.teach.noise:.0%} noise, not a model"
-            if params.teach.policy == "expert"
-            else f"the model {params.teach.endpoint.model if params.teach.endpoint else 'of an endpoint'}",
-            params.teach.policy == "expert",
-        ),
-        (
-            "Judge",
-            "lexical: compares letters with the gold passages, not a model"
-            if evaluation["judge"] == "lexical"
-            else f"{evaluation['judge']}, a model with a rubric",
-            evaluation["judge"] == "lexical",
-        ),
-        (
-            "Policy",
-            "tiny-random: an untrained model that proves plumbing, nothing about quality"
-            if params.model.name == "tiny-random"
-            else params.model.name,
-            params.model.name == "tiny-random",
-        ),
-    ]
-    if "expert" in evaluation["arms"]:
-        parts.append(("Arm expert", "the scripted program without noise, not a model", True))
-    return parts
-
-
-def facts(data: Any, *, most: int = 40, prefix: str = "") -> list[tuple[str, str]]:
-    """The numbers and short texts of a record as (name, value), nested ones as `outer / inner`; long lists as their length."""
-    rows: list[tuple[str, str]] = []
-    if not isinstance(data, Mapping):
-        return rows
-    for key, value in data.items():
-        name = f"{prefix}{key}".replace("_", " ")
-        if isinstance(value, Mapping):
-            rows += facts(value, most=most, prefix=f"{prefix}{key} / ")
-        elif isinstance(value, list):
-            short = all(isinstance(part, str | int | float) for part in value) and len(value) <= 8
-            rows.append((name, ", ".join(map(str, value)) if short else f"{len(value)} rows"))
-        elif isinstance(value, float):
-            rows.append((name, f"{value:.4g}"))
-        elif value is not None:
-            rows.append((name, str(value)[:200]))
-    return rows[:most]

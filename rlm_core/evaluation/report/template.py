@@ -3,79 +3,65 @@
 Escaping is on for all values; `|safe` stands on our own SVG only.
 """
 
-STYLE = """
-:root { color-scheme: light dark; --paper: #fff; --ink: #1d1f22; --soft: #5c6470; --line: #d9dde3; --box: #f4f6f8;
-  --warn-box: #fff3d6; --warn-ink: #6b4a00; --mark: #c9efcf; --bad: #b3261e; --good: #1b7a3d; --link: #1f5fbf; }
-@media (prefers-color-scheme: dark) { :root { --paper: #15181c; --ink: #e4e7eb; --soft: #9aa4b1;
-  --line: #333a43; --box: #1e2329; --warn-box: #3a2f12; --warn-ink: #f1d48a; --mark: #1d4d2b; --bad: #ff8a80;
-  --good: #7fd69b; --link: #8ab4f8; } }
-* { box-sizing: border-box; }
-body { margin: 0 auto; padding: 1rem; max-width: 62rem; background: var(--paper); color: var(--ink);
-  font: 16px/1.5 system-ui, sans-serif; overflow-wrap: anywhere; }
-h1 { font-size: 1.6rem; line-height: 1.25; margin: .5rem 0 0; }
-h2 { font-size: 1.2rem; margin: 2.2rem 0 .6rem; border-bottom: 1px solid var(--line); padding-bottom: .25rem; }
-h3 { font-size: 1rem; margin: 1.2rem 0 .4rem; }
-p, ul { margin: .5rem 0; } .soft { color: var(--soft); } a { color: var(--link); }
-.warn { background: var(--warn-box); color: var(--warn-ink); padding: .6rem .8rem; border-radius: .4rem; margin: .8rem 0; }
-.warn p { margin: .25rem 0; }
-.scroll { overflow-x: auto; }
-table { border-collapse: collapse; font-size: .86rem; font-variant-numeric: tabular-nums; min-width: 100%; }
-th, td { text-align: right; padding: .3rem .6rem; border-bottom: 1px solid var(--line); white-space: nowrap; }
-th:first-child, td:first-child, .left th, .left td { text-align: left; }
-.wrap td { white-space: normal; min-width: 7rem; }
-th { color: var(--soft); font-weight: 600; white-space: normal; vertical-align: bottom;
-  overflow-wrap: normal; }
-.best td { font-weight: 700; }
-.plots { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 26rem), 1fr)); gap: 1rem; }
-figure { margin: 0; overflow-x: auto; } figure svg { width: 100%; min-width: 22rem; height: auto; display: block; }
-figcaption { font-weight: 600; font-size: .92rem; margin-bottom: .2rem; }
-pre { background: var(--box); padding: .5rem .7rem; border-radius: .35rem; white-space: pre-wrap; font-size: .8rem;
-  margin: .3rem 0; overflow-wrap: anywhere; font-family: ui-monospace, monospace; line-height: 1.4; }
-pre.out { border-left: 3px solid var(--line); }
-details { border: 1px solid var(--line); border-radius: .4rem; padding: .35rem .7rem; margin: .4rem 0; }
-details details { border-left-width: 3px; }
-summary { cursor: pointer; } summary b { margin-right: .4rem; }
-mark { background: var(--mark); color: inherit; border-radius: .15rem; }
-blockquote { margin: .4rem 0; padding: .2rem .8rem; border-left: 3px solid var(--line); font-size: .9rem; }
-.bad { color: var(--bad); } .good { color: var(--good); }
-.tag { font-size: .75rem; border: 1px solid currentColor; border-radius: .8rem; padding: 0 .45rem; margin-left: .3rem; }
-footer { margin-top: 2.5rem; font-size: .85rem; color: var(--soft); }
-"""
+from rlm_core.evaluation.report.style import STYLE
 
 PAGE = (
     """{% macro status(n) %}
 <span class="tag {{ 'good' if n.answered else 'bad' }}">{{ n.status.replace('_', ' ') }}</span>
 {% endmacro %}
+{% macro pieces(passage, miss) %}{% for text, found in passage -%}
+  {% if found %}<mark>{{ text }}</mark>
+  {%- elif miss and text.strip() %}<span class="gap">{{ text }}</span>
+  {%- else %}{{ text }}{% endif %}
+{%- endfor %}{% endmacro %}
 {% macro node(n) %}
   {% for turn in n.turns %}
-  <p class="soft">Turn {{ turn.number }}, {{ turn.seconds|number(1) }} s
+  <p class="soft small">Turn {{ turn.number }}, {{ turn.seconds|number(1) }} s
     {% if turn.error %}<span class="tag bad">{{ turn.error }}</span>{% endif %}</p>
   <pre>{{ turn.text }}</pre>
   {% if turn.observation %}<pre class="out">{{ turn.observation }}</pre>{% endif %}
   {% for child in turn.children %}{{ child_box(child) }}{% endfor %}
   {% endfor %}
   {% for child in n.others %}{{ child_box(child) }}{% endfor %}
-  <p class="soft">Answer {{ status(n) }}</p>
-  {% if n.failure %}<pre class="out">{{ n.failure }}</pre>{% endif %}
-  {% for passage in n.answer %}
-  <blockquote>{% for text, gold in passage %}
-    {%- if gold %}<mark>{{ text }}</mark>{% else %}{{ text }}{% endif -%}
-  {% endfor %}</blockquote>
-  {% else %}<p>no text: <code>{{ n.raw_answer }}</code></p>{% endfor %}
 {% endmacro %}
 {% macro child_box(child) %}
-  <details><summary><b>child</b> {{ child.question }}
-    {{ status(child) }}</summary>
-  {{ node(child) }}</details>
+  <details><summary><b>child</b> {{ child.question }} {{ status(child) }}</summary>
+  {{ node(child) }}
+  {% if child.failure %}<pre class="out">{{ child.failure }}</pre>{% endif %}
+  {% for passage in child.answer %}<blockquote>{{ passage }}</blockquote>
+  {% else %}<p class="small">no text: <code>{{ child.raw_answer }}</code></p>{% endfor %}
+  </details>
+{% endmacro %}
+{% macro tree_box(tree) %}
+<div class="tree at-{{ tree.level }}">
+<h4>{{ tree.arm }} <span class="{{ tree.level }}">
+  {%- if tree.judgement %}{{ tree.judgement.reward|number(2) }}{% else %}not judged{% endif %}</span>
+  {% if tree.cause and tree.cause != "none" %}<span class="tag bad">{{ tree.cause.replace('_', ' ') }}</span>{% endif %}</h4>
+<p class="soft small">F1 {{ tree.f1|number(2) }}, {{ tree.usage.turns }} turns, {{ tree.usage.children }} children,
+  {{ tree.tokens|count }} tokens, {{ tree.usage.wall_seconds|number(1) }} s</p>
+{% if tree.judgement and tree.judgement.rationale %}<p class="soft small">Judge: {{ tree.judgement.rationale }}</p>{% endif %}
+<p class="label">Answer {{ status(tree.node) }}</p>
+{% if tree.node.failure %}<pre class="out">{{ tree.node.failure }}</pre>{% endif %}
+{% for passage in tree.answer %}<blockquote>{{ pieces(passage, false) }}</blockquote>
+{% else %}<p class="small">no text: <code>{{ tree.node.raw_answer }}</code></p>{% endfor %}
+<details><summary class="small">Gold evidence, found and missed</summary>
+{% for passage in tree.found %}<blockquote>{{ pieces(passage, true) }}</blockquote>{% endfor %}</details>
+<details><summary class="small">Turns</summary>{{ node(tree.node) }}</details>
+</div>
 {% endmacro %}
 {% macro figures(list) %}
 <div class="plots">{% for plot in list %}
 <figure><figcaption>{{ plot.title }}</figcaption>{{ plot.svg|safe }}</figure>{% endfor %}
 </div>{% endmacro %}
+{% macro folded(list, title) %}
+{{ figures(list[:first]) }}
+{% if list[first:] %}<details><summary>{{ title }} ({{ list[first:]|length }})</summary>
+{{ figures(list[first:]) }}</details>{% endif %}
+{% endmacro %}
 {% macro facts_table(rows) %}
-<div class="scroll"><table class="left wrap">{% for name, value in rows %}
+<div class="scroll"><table class="left wrap"><tbody>{% for name, value in rows %}
 <tr><td>{{ name }}</td><td>{{ value }}</td></tr>{% endfor %}
-</table></div>{% endmacro %}
+</tbody></table></div>{% endmacro %}
 <!doctype html>
 <html lang="en"><head><meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
@@ -87,86 +73,108 @@ PAGE = (
     + """</style></head>
 <body>
 <h1>Recursive language model: evaluation</h1>
-<p class="soft">Finding evidence in papers from their noisy text. Judge: {{ judge }}. Test queries: {{ n }}.</p>
-{% if notes %}<div class="warn">{% for note in notes %}<p>{{ note }}</p>{% endfor %}</div>{% endif %}
+<p class="soft">Finding evidence in papers from their noisy text. Judge: {{ judge }}. {{ n }} test queries
+{%- if clusters %} over {{ clusters }} sets of papers{% endif %}.
+{%- for name, value in made.items() if name == "made" %} Made {{ value }}.{% endfor %}</p>
+{% if loud %}<div class="warn">{% for note in loud %}<p class="loud">{{ note }}</p>{% endfor %}</div>{% endif %}
+<div class="cards">{% for card in cards %}
+<div class="card"><b>{{ card.value }}</b><span>{{ card.text }}</span></div>{% endfor %}</div>
+<nav><a href="#result">Result</a>{% if comparisons %}<a href="#differences">Differences</a>{% endif %}
+{% if training or sft %}<a href="#training">Training</a>{% endif %}<a href="#failures">Failures</a>
+{% if queries %}<a href="#rollouts">Rollouts</a>{% endif %}<a href="#parts">What was a model</a>
+<a href="#made">How it was made</a></nav>
 
-<h2>Result</h2>
-<div class="scroll"><table>
-<tr>{% for header in headers %}<th>{{ header }}</th>{% endfor %}</tr>
-{% for row in rows %}<tr>{% for cell in row %}<td>{{ cell }}</td>{% endfor %}</tr>
-{% endfor %}</table></div>
-<p class="soft">judge: mean of (precision + recall) / 20, with a 95 % interval resampled over sets of papers. F1: over letters,
-against the gold passages. format: share that ended in an answer as asked. seconds: wall time of a rollout while others ran
-beside it. Samples that could not be scored are left out, never counted as 0.</p>
+<h2 id="result">Result</h2>
+<div class="scroll"><table class="stick"><thead>
+<tr><th>arm</th><th>judge</th><th><div class="range scale"><b>0</b><b>0.5</b><b>1</b></div></th><th>95 % interval</th>
+{% for header in headers %}<th>{{ header }}</th>{% endfor %}</tr></thead><tbody>
+{% for row in rows %}<tr{% if row.main %} class="main"{% endif %}><td>{{ row.name }}<br>
+<span class="model">{{ row.model }}</span></td><td>{{ row.judge }}</td>
+<td>{% if row.bar %}<div class="range"><i></i><u style="left:{{ row.bar.low }}%;width:{{ row.bar.width }}%"></u>
+<s style="left:{{ row.bar.mean }}%"></s></div>{% endif %}</td><td>{{ row.interval }}</td>
+{% for cell in row.cells %}<td>{{ cell }}</td>{% endfor %}</tr>
+{% endfor %}</tbody></table></div>
+<p class="soft small">judge: mean of (precision + recall) / 20, with a 95 % interval resampled over sets of papers. F1: over
+letters, against the gold passages. papers: F1 of the papers chosen. format: share that ended in an answer as asked. pass@k:
+unbiased estimate 1 - C(n-c, k) / C(n, k) (Chen et al. 2021). seconds: wall time of a rollout while others ran beside it. cost:
+by the endpoint's prices; - is unknown. Samples that could not be scored are left out, never counted as 0.</p>
+{% if notes %}<div class="warn small">{% for note in notes %}<p>{{ note }}</p>{% endfor %}</div>{% endif %}
 
 {{ figures(plots) }}
 
-{% if comparisons %}<h2>Differences between arms</h2>
-<div class="scroll"><table>
-<tr><th>pair</th><th>metric</th><th>difference</th><th>95 % interval</th><th>p (Holm)</th><th>effect d</th>
-<th>better / same / worse</th><th>clear</th></tr>
-{% for c in comparisons %}<tr><td>{{ c.pair }}</td><td>{{ c.metric }}</td><td>{{ c.difference }}</td><td>{{ c.interval }}</td>
-<td>{{ c.p }}</td><td>{{ c.effect }}</td><td>{{ c.counts }}</td><td>{{ c.significant }}</td></tr>
-{% endfor %}</table></div>
-<p class="soft">Paired by query. Intervals by bootstrap over sets of papers, p-values by flipping their signs, adjusted for the
-number of pairs within a metric. clear: p at most 0.05 after adjustment.</p>{% endif %}
+{% if comparisons %}<h2 id="differences">Differences between arms</h2>
+<div class="scroll"><table class="stick"><thead>
+<tr><th>pair</th><th>question</th><th>metric</th><th>difference</th><th>95 % interval</th><th>p (Holm)</th><th>effect d</th>
+<th>better / same / worse</th><th>clear</th></tr></thead><tbody>
+{% for c in comparisons %}<tr><td>{{ c.pair }}</td><td>{{ c.family }}</td><td>{{ c.metric }}</td><td>{{ c.difference }}</td>
+<td>{{ c.interval }}</td><td>{{ c.p }}</td><td>{{ c.effect }}</td><td>{{ c.counts }}</td>
+<td class="{{ 'good' if c.significant == 'yes' else 'none' }}">{{ c.significant }}</td></tr>
+{% endfor %}</tbody></table></div>
+<p class="soft small">Paired by query; the pairs were fixed before any score was seen. Intervals by bootstrap over sets of
+papers, p-values by flipping their signs, adjusted (Holm) for the number of pairs of a question and metric. effect d: mean
+difference over its standard deviation. clear: p at most 0.05 after adjustment.</p>{% endif %}
 
-<h2>More figures</h2>
-<div class="scroll"><table>
-<tr><th>arm</th>{% for header in detail_headers %}<th>{{ header }}</th>{% endfor %}</tr>
+<details><summary>More figures of each arm</summary>
+<div class="scroll"><table class="stick"><thead>
+<tr><th>arm</th>{% for header in detail_headers %}<th>{{ header }}</th>{% endfor %}</tr></thead><tbody>
 {% for name, cells in details %}<tr><td>{{ name }}</td>{% for cell in cells %}<td>{{ cell }}</td>{% endfor %}</tr>
-{% endfor %}</table></div>
+{% endfor %}</tbody></table></div></details>
 
-<h2>What was a model and what was not</h2>
-<div class="scroll"><table class="left wrap">
-{% for part, what, stand_in in scripted %}<tr><td>{{ part }}</td><td>{{ what }}
-{% if stand_in %}<span class="tag bad">scripted or synthetic</span>{% endif %}</td></tr>
-{% endfor %}</table></div>
+{% if training or sft %}<h2 id="training">Training</h2>{% endif %}
+{% if training %}<h3>Reinforcement learning</h3>
+{% if guard.text %}<p{% if guard.apart %} class="warn loud"{% endif %}>{{ guard.text }}</p>{% endif %}
+{{ folded(training, "More curves of reinforcement learning") }}{% endif %}
+{% if sft %}<h3>Distillation</h3>
+{{ folded(sft, "More curves of distillation") }}{% endif %}
 
-{% if training %}<h2>Reinforcement learning</h2>
-{{ figures(training) }}{% endif %}
-{% if sft %}<h2>Distillation</h2>
-{{ figures(sft) }}{% endif %}
-
-<h2>Failures by cause</h2>
-{% if failures %}<div class="scroll"><table class="left">
-<tr><th>arm</th><th>cause</th><th>samples</th><th>example</th></tr>
-{% for f in failures %}<tr><td>{{ f.arm }}</td><td>{{ f.cause }}</td><td>{{ f.count }}</td><td>{{ f.example }}</td></tr>
-{% endfor %}</table></div>{% else %}<p>None.</p>{% endif %}
-{% if turn_errors %}<h3>Turns with an error</h3>
-<div class="scroll"><table class="left">
+<h2 id="failures">Failures by cause</h2>
+{% if failures %}{{ figures(failure_plots) }}
+<details><summary>An example of each cause ({{ failures|length }})</summary>
+<div class="scroll"><table class="left"><thead>
+<tr><th>arm</th><th>cause</th><th>samples</th><th>example</th><th>what happened in it</th></tr></thead><tbody>
+{% for f in failures %}<tr><td>{{ f.arm }}</td><td>{{ f.cause }}</td><td>{{ f.count }}</td>
+<td><small>{{ f.example }}</small></td>
+<td class="wide small">{{ f.detail }}</td></tr>
+{% endfor %}</tbody></table></div></details>{% else %}<p>None.</p>{% endif %}
+{% if turn_errors %}<details><summary>Turns with an error</summary>
+<div class="scroll"><table class="left"><tbody>
 {% for name, errors in turn_errors.items() %}<tr><td>{{ name }}</td>
-<td>{% for error, times in errors.items() %}{{ error }}: {{ times }}{{ ", " if not loop.last }}{% endfor %}</td></tr>
-{% endfor %}</table></div>{% endif %}
+<td class="wide">
+{%- for error, times in errors.items() %}{{ error }}: {{ times }}{{ ", " if not loop.last }}{% endfor %}</td></tr>
+{% endfor %}</tbody></table></div></details>{% endif %}
 
-{% if queries %}<h2>Rollouts before and after training</h2>
-<p class="soft">Chosen by kind and order, not by score. <mark>Marked</mark>: words that stand in the gold evidence.</p>
+{% if queries %}<h2 id="rollouts">Rollouts before and after training</h2>
+<p class="soft small">The same question, one sample an arm. <mark>Green</mark>: letters of the answer that are gold evidence,
+as the F1 counts them. <span class="gap">Amber</span>: gold evidence that the answer misses.</p>
 {% for q in queries %}
-<h3>{{ q.question }}</h3>
-<details><summary>Gold evidence, {{ q.gold|length }} passage(s), {{ q.kind }}</summary>
+<details class="query"{% if loop.first %} open{% endif %}><summary><span class="q">{{ q.question }}</span>
+{% for tree in q.trees %}<span class="small">{{ tree.arm }} <b class="{{ tree.level }}">
+{%- if tree.judgement %}{{ tree.judgement.reward|number(2) }}{% else %}-{% endif %}</b></span>{% endfor %}
+<span class="tag soft">{{ q.kind }}</span><span class="tag soft">{{ q.why }}</span></summary>
+<details><summary class="small">Gold evidence, {{ q.gold|length }} passage(s)</summary>
 {% for passage in q.gold %}
 <blockquote><span class="soft">{{ passage.paper_id }}</span> {{ passage.text }}</blockquote>
 {% endfor %}</details>
-{% for tree in q.trees %}
-<details><summary><b>{{ tree.arm }}</b>
-{% if tree.judgement %}judge {{ tree.judgement.reward|number(2) }}{% else %}not judged{% endif %}, F1 {{ tree.f1|number(2) }},
-{{ tree.usage.turns }} turns, {{ tree.usage.children }} children, {{ tree.tokens|count }} tokens
-{% if tree.cause and tree.cause != "none" %}<span class="tag bad">{{ tree.cause.replace('_', ' ') }}</span>{% endif %}</summary>
-{% if tree.judgement and tree.judgement.rationale %}<p class="soft">Judge: {{ tree.judgement.rationale }}</p>{% endif %}
-{{ node(tree.node) }}
-</details>
-{% endfor %}{% endfor %}{% endif %}
+<div class="trees">{% for tree in q.trees %}{{ tree_box(tree) }}{% endfor %}</div>
+</details>{% endfor %}{% endif %}
+
+<h2 id="parts">What was a model and what was not</h2>
+<div class="scroll"><table class="left wrap"><tbody>
+{% for part, what, stand_in in scripted %}<tr><td>{{ part }}</td><td>{{ what }}</td>
+<td>{% if stand_in %}<span class="tag bad">scripted or synthetic</span>
+{% else %}<span class="tag good">real</span>{% endif %}</td></tr>
+{% endfor %}</tbody></table></div>
 
 {% if counts %}<h2>Data</h2>
-{% for name, rows in counts %}<details{% if loop.first %} open{% endif %}>
+{% for name, rows in counts %}<details>
 <summary><b>{{ name }}</b></summary>{{ facts_table(rows) }}</details>
 {% endfor %}{% endif %}
 
-<h2>How this was made</h2>
-<details><summary>Settings, weights and versions</summary>{{ facts_table(provenance) }}</details>
-<div class="scroll"><table class="left wrap">{% for command, what in commands %}
+<h2 id="made">How this was made</h2>
+<div class="scroll"><table class="left wrap"><tbody>{% for command, what in commands %}
 <tr><td><code>{{ command }}</code></td><td>{{ what }}</td></tr>{% endfor %}
-</table></div>
+</tbody></table></div>
+<details><summary>Settings, weights and versions</summary>{{ facts_table(provenance) }}</details>
 <footer>{% for name, value in made.items() %}{{ name }}: {{ value }}{{ " | " if not loop.last }}{% endfor %}</footer>
 </body></html>
 """

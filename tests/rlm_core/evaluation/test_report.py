@@ -11,14 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlm_core.evaluation.report import ReportData, render_report
-from rlm_core.evaluation.report.curves import beside, curves, grouped, rows_of, series_of
-from rlm_core.evaluation.report.page import facts
-from rlm_core.evaluation.report.trees import cut, marked, queries_view
+from rlm_core.evaluation.report.curves import beside, curves, grouped, guard_note, rows_of, series_of
+from rlm_core.evaluation.report.page import cards, is_loud, temperature_lines
+from rlm_core.evaluation.report.parts import facts
+from rlm_core.evaluation.report.trees import cut, level, marked, queries_view, tree_view
 from rlm_core.params import Params, validate_params
-from rlm_core.records import ErrorClass, Rollout, Status, Turn
-
-HOSTILE = "</pre></details><script>alert(1)</script><img src=x onerror=alert(2)>{{ 7 * 7 }}&amp;"
-GOLD = "The drought of nineteen twelve emptied the northern reservoirs."
+from rlm_core.records import Rollout
+from tests.stubs.report import GOLD, HOSTILE, arm, data, row, tree
 
 
 class Outline(HTMLParser):
@@ -52,56 +51,13 @@ class Outline(HTMLParser):
             self.text += data
 
 
-def arm(**changes: Any) -> dict[str, Any]:
-    return {
-        "judge_mean": 0.5, "judge_ci95": [0.4, 0.6], "f1_mean": 0.45, "format_success": 1.0, "pass_at_k": 0.5,
-        "seconds_mean": 2.0, "tokens_mean": 900.0, "n": 3, "k": 1, "samples": 3, "unscored": 0, "model": "models/grpo",
-        "by_tier": {"1": {"n": 3, "judge_mean": 0.5, "judge_ci95": [0.4, 0.6], "f1_mean": 0.4}},
-        "failures": {"out_of_turns": {"count": 2, "example": HOSTILE}}, "turn_errors": {"code": 3}, **changes,
-    }  # fmt: skip
-
-
-def row(name: str, rollout: Rollout) -> dict[str, Any]:
-    return {
-        "arm": name, "query_id": "q1", "kind": "single", "tier": "1", "question": HOSTILE, "f1": 0.5, "cause": "none",
-        "gold": [{"paper_id": "p1", "text": GOLD}], "judgement": {"reward": 0.75, "rationale": HOSTILE},
-        "rollout": rollout.to_dict(),
-    }  # fmt: skip
-
-
-def tree() -> Rollout:
-    child = Rollout("q1.0.0", parent_turn=0, question=f"child {HOSTILE}", answer=[GOLD], turns=(Turn(text="FINAL(x)"),))
-    lost = Rollout("q1.0.1", question="orphan", status=Status.FAILED, failure=HOSTILE)
-    turns = (Turn(text=HOSTILE, observation=HOSTILE, error=ErrorClass.CODE), Turn(text="```python\nFINAL(x)\n```"))
-    return Rollout("q1.0", turns=turns, children=(child, lost), answer=[f"It says: {GOLD}", HOSTILE])
-
-
-def data(**changes: Any) -> ReportData:
-    evaluation = {
-        "judge": "lexical", "n": 3,
-        "arms": {"base": arm(judge_mean=0.1, judge_ci95=None), "grpo": arm(), "bm25_topk": arm(tokens_mean=0.0)},
-        "comparisons": [{"a": "grpo", "b": "base", "metric": "judge", "difference": 0.4, "ci95": [0.2, 0.6], "p_value": 0.01,
-                         "p_holm": 0.02, "effect_size": 1.5, "wins": 3, "losses": 0, "ties": 0, "n": 3}],
-        "notes": [HOSTILE], "provenance": {"writers": ["extractive"], "versions": {"python": "3.11"}},
-    }  # fmt: skip
-    fields = {
-        "evaluation": evaluation,
-        "params": Params(),
-        "rollouts": [row("base", tree()), row("grpo", tree())],
-        "training": {"steps": [{"step": 1, "reward_mean": 0.4, "extra": "text"}, {"step": 2, "reward_mean": 0.6}]},
-        "sft": {"steps": [{"step": 1, "loss": 2.0}, {"step": 2, "loss": 1.0}]},
-        "counts": {"papers": {"papers": 24, "names": [HOSTILE]}, "ocr": None},
-        "made": {"commit": "abc"},
-    }
-    return ReportData(**{**fields, **changes})
-
-
 def test_the_page_has_its_parts_and_closes_its_tags():
     page = Outline(render_report(data()))
     for part in (
         "Result", "Differences between arms", "What was a model and what was not", "Reinforcement learning", "Distillation",
-        "Failures by cause", "Rollouts before and after training", "Data", "How this was made", "Judge by arm",
-        "Quality against cost", "bm25_topk", "0.400 .. 0.600", "+0.200 .. +0.600", "make run", "commit: abc",
+        "Failures by cause", "Rollouts before and after training", "Data", "How this was made", "Share of samples by cause",
+        "Quality against tokens", "bm25_topk", "0.400 .. 0.600", "+0.200 .. +0.600", "make run", "commit: abc",
+        "Reward against the held-out guard", "By kind of question", "Tokens read and written", "largest gain",
     ):  # fmt: skip
         assert part in page.text, part
     assert "a scripted program with 15% noise, not a model" in page.text
@@ -144,7 +100,7 @@ def test_a_page_of_the_least_there_is():
 def test_plots_take_the_colour_of_the_page_and_their_own_ids():
     text = render_report(data())
     svgs = re.findall(r"<svg.*?</svg>", text, re.DOTALL)
-    assert len(svgs) == 5  # arms, cost, tiers, reward, loss
+    assert len(svgs) == 7  # tokens, tiers, kinds, read and written, reward, loss, failures
     assert all("currentColor" in svg and "viewBox" in svg and " width=" not in svg.split(">")[0] for svg in svgs)
 
 
@@ -166,15 +122,23 @@ def test_real_parts_are_not_called_scripted():
 # ---- parts
 
 
-def test_evidence_is_marked_where_runs_of_words_agree():
-    pieces = marked(f"It says that {GOLD} And more.", [GOLD])
-    assert pieces == [("It says that", False), (f" {GOLD}", True), (" And more.", False)]
-    assert marked("The drought of", [GOLD]) == [("The drought of", False)]  # three words prove nothing
+def test_evidence_is_marked_in_the_answer_and_in_the_gold():
+    answer = [f"It says that {GOLD} And more.", "Barley needs little water."]
+    view = tree_view(row("grpo", Rollout("q1.0", answer=answer)), [GOLD, "Something else that nobody found."])
+    assert view["answer"] == [
+        [("It says that ", False), (GOLD.rstrip("."), True), (". And more.", False)],
+        [("Barley needs little water.", False)],
+    ]
+    assert view["found"][0] == [(GOLD.rstrip("."), True), (".", False)]
+    assert view["found"][1] == [("Something else that nobody found.", False)]
+    assert [level(reward) for reward in (None, 0.1, 0.2, 0.5)] == ["none", "bad", "some", "good"]
 
 
-@given(st.text(max_size=80), st.lists(st.text(max_size=40), max_size=3))
-def test_marking_never_changes_the_text(text, gold):
-    assert "".join(piece for piece, _ in marked(text, gold)) == text
+@given(st.text(max_size=80), st.lists(st.integers(0, 100), max_size=6, unique=True))
+def test_marking_never_changes_the_text(text, edges):
+    ordered = sorted(edges)
+    pieces = marked(text, list(zip(ordered[::2], ordered[1::2], strict=False)))
+    assert "".join(piece for piece, _ in pieces) == text
 
 
 def test_trees_are_shown_for_as_many_queries_as_asked():
@@ -185,6 +149,66 @@ def test_trees_are_shown_for_as_many_queries_as_asked():
     assert queries_view(rows, 0) == []
     only = queries_view([r for r in rows if r["arm"] == "expert"], 1)
     assert [t["arm"] for q in only for t in q["trees"]] == ["expert"]
+
+
+def test_gains_are_never_shown_without_losses():
+    whys = ["by order"] * 3 + ["largest gain"] * 2 + ["largest loss"] * 2
+    rows = [{**row("grpo", tree()), "query_id": f"q{i}", "why": why} for i, why in enumerate(whys)]
+    assert [q["why"] for q in queries_view(rows, 5)] == [
+        "by order", "largest gain", "largest loss", "by order", "largest gain"
+    ]  # fmt: skip
+
+
+def test_the_run_in_a_glance():
+    shown = cards({"arms": {"base": arm(judge_mean=0.1), "grpo": arm(), "expert": arm(judge_mean=0.7), "x": arm()}})
+    assert [(card["value"], card["text"].split(":")[0]) for card in shown[:3]] == [
+        ("0.100", "base"), ("0.500", "grpo"), ("0.700", "expert")
+    ]  # fmt: skip
+    assert cards({"arms": {"x": arm(judge_mean=None)}}) == []
+
+
+def test_only_notes_that_shout_are_loud():
+    assert is_loud("ONLY 3 TEST QUERIES: read this as a trial")
+    assert not is_loud("A sample passes with a judge reward of 0.5")
+
+
+def test_costs_and_loud_notes_are_shown_where_there_are_any():
+    evaluation = {**data().evaluation, "notes": ["ONLY 3 TEST QUERIES"]}
+    evaluation["arms"] = {"grpo": arm(), "big": arm(cost_mean=0.0123)}
+    page = render_report(data(evaluation=evaluation))
+    assert '<p class="loud">ONLY 3 TEST QUERIES</p>' in page
+    assert "Quality against cost" in page
+    assert "0.01230" in page
+    assert "Quality against cost" not in render_report(data())
+
+
+def test_temperatures_of_one_model_make_a_line():
+    own = {"harness": "rlm", "actor": "grpo", "recursion": True, "strategy": True}
+    arms = {
+        "grpo": arm(temperature=1.0, **own),
+        "grpo_t0": arm(temperature=0.0, judge_mean=0.7, **own),
+        "plain": arm(temperature=0.5, **{**own, "strategy": False}),
+        "sft": arm(temperature=1.0, **{**own, "actor": "sft"}),
+    }
+    lines = temperature_lines(arms)
+    assert {model: [(t, a["judge_mean"]) for t, a in points] for model, points in lines.items()} == {
+        "grpo": [(0.0, 0.7), (1.0, 0.5)]
+    }
+    assert "Sharpening or learning" in render_report(data(evaluation={**data().evaluation, "arms": arms}))
+
+
+def test_a_guard_that_falls_while_the_reward_rises_is_told():
+    def record(*pairs: tuple[float, float]) -> dict[str, Any]:
+        return {
+            "validation": [{"step": i, "val_reward_mean": r, "val_evidence_f1": f} for i, (r, f) in enumerate(pairs)]
+        }
+
+    text, apart = guard_note(record((0.4, 0.5), (0.6, 0.4)))
+    assert apart
+    assert "+0.200" in text
+    assert "-0.100" in text
+    assert guard_note(record((0.4, 0.4), (0.6, 0.5)))[1] is False
+    assert guard_note(record((0.4, 0.4))) == guard_note(None) == ("", False)
 
 
 def test_children_stand_at_the_turn_that_asked_for_them():
@@ -222,8 +246,9 @@ def test_series_are_read_by_key_and_grouped_by_meaning():
     assert "loss" not in series  # one finite point
     assert "done" not in series
     titles = {title: list(chosen) for title, chosen in grouped(series)}
-    assert titles["Reward"] == ["reward_mean"]
-    assert titles["Tokens"] == ["usage.tokens_mean"]
+    assert titles["Reward against the held-out guard"] == ["reward_mean"]
+    assert titles["Tokens of a step"] == ["usage.tokens_mean"]
+    assert grouped({"kl": [(0.0, 0.0), (1.0, 0.0)]}) == []  # nothing to see
 
 
 def test_held_out_series_stand_beside_their_own():
