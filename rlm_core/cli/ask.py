@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.panel import Panel
 
+from rlm_core.cli.console import SafeConsole
 from rlm_core.files import content_key, read_json, sha256_file, write_json
 from rlm_core.params import Params, ParamsError, load_params
 from rlm_core.policies import Policy, PolicyError
@@ -23,7 +23,7 @@ from rlm_core.records import Kind, Query, Rollout, Status
 if TYPE_CHECKING:
     from rlm_core.papers import Paper
 
-console = Console()
+console = SafeConsole()
 CACHE = Path(".cache/ask")
 
 

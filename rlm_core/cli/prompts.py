@@ -6,11 +6,12 @@ from enum import StrEnum
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.panel import Panel
 
-console = Console()
+from rlm_core.cli.console import SafeConsole
+
+console = SafeConsole()
 app = typer.Typer(help="What a model will see.", no_args_is_help=True)
 
 

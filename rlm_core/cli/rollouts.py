@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from rlm_core.cli.console import SafeConsole
 from rlm_core.files import write_text
 from rlm_core.records import Rollout
 
-console = Console()
+console = SafeConsole()
 app = typer.Typer(help="Rollout trees.", no_args_is_help=True)
 
 FILES = (Path("reports/rollouts.jsonl"), Path("data/teacher/rollouts.jsonl"))

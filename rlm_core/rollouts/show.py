@@ -11,13 +11,11 @@ from rich.syntax import Syntax
 from rich.text import Text
 from rich.tree import Tree as RichTree
 
+from rlm_core.printable import printable
 from rlm_core.protocol import parse_turn
 from rlm_core.records import ErrorClass, Rollout, Status, Turn, Usage
 from rlm_core.rollouts.events import Event, Observer
 
-_VISIBLE = {code: chr(0x2400 + code) for code in range(32) if chr(code) not in "\n\t"}
-_VISIBLE |= {0x7F: "\u2421", **dict.fromkeys((*range(128, 160), *range(8234, 8239), *range(8294, 8298)), "�")}
-"""C0, delete, C1, and marks that reverse the direction of what follows."""
 _STATUS_STYLE = {Status.ANSWERED: "green", Status.FAILED: "bold red", Status.CANCELLED: "red"}
 
 
@@ -125,15 +123,6 @@ def _usage(usage: Usage) -> str:
     tokens = f"{usage.prompt_tokens}+{usage.completion_tokens} tokens, " if usage.prompt_tokens else ""
     children = f"{usage.children} child{'ren' if usage.children != 1 else ''}, " if usage.children else ""
     return f"{usage.turns} turn{'s' if usage.turns != 1 else ''}, {children}{tokens}{usage.wall_seconds:.1f} s"
-
-
-def printable(text: str) -> str:
-    """`text` with control characters made visible: a document or a model must not command the reader's terminal.
-
-    >>> printable("red \\x1b[31m")
-    'red ␛[31m'
-    """
-    return text.translate(_VISIBLE)
 
 
 def _short(text: str, limit: int, *, flat: bool = True) -> str:
