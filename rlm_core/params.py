@@ -505,6 +505,8 @@ class MlflowParams(Section):
     """Name of the one experiment that holds all runs."""
     traces_per_step: int = Field(8, ge=0)
     """Rollout trees logged as traces with judge feedback, a step."""
+    system_metrics_seconds: float = Field(10.0, ge=0)
+    """Between two samples of the machine's load, memory, disk and GPUs as curves of a stage's run; 0 takes none."""
 
 
 class Params(Section):
