@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from rlm_core.policies.base import Action, Message, PolicyError, Sampling
 from rlm_core.records import Evidence, Query
 from tasks import evaluate
 from tasks.common import Stage, StageError, open_stage
+from tests.stubs.openai_server import OpenAIStub
 
 FIRST = "The drought of nineteen twelve emptied the northern reservoirs."
 SECOND = "Rainfall in the southern basin doubled within eleven years."
@@ -187,6 +189,66 @@ def test_a_second_run_asks_no_model_and_gives_the_same_table(project, monkeypatc
     second, host, _ = run_stage(monkeypatch, arms=arms)
     assert second == first
     assert host.loaded == host.calls == []
+
+
+def without_times(evaluation: dict[str, Any]) -> dict[str, Any]:
+    """Seconds are the one figure that two runs may differ in."""
+    arms = evaluation["arms"].items()
+    return {**evaluation, "arms": {k: {key: v for key, v in arm.items() if "seconds" not in key} for k, arm in arms}}
+
+
+def test_the_same_seeds_give_the_same_table_without_a_cache(project, monkeypatch):
+    arms = ["base", "sft", "grpo", "expert", "bm25_topk", "codeact", "codeact_bm25", "summary_agent"]
+    first, _, _ = run_stage(monkeypatch, arms=arms, samples_per_query=2, concurrency=1)
+    shutil.rmtree(".cache")
+    second, host, _ = run_stage(monkeypatch, arms=arms, samples_per_query=2, concurrency=8)
+    assert host.calls
+    assert {**without_times(second), "provenance": None} == {**without_times(first), "provenance": None}
+
+
+def test_an_endpoint_is_an_arm_with_a_cost(project, monkeypatch):
+    def reply(body: dict[str, Any]) -> str:
+        return f"```python\nFINAL([{FIRST!r}])\n```"
+
+    with OpenAIStub.in_thread(reply) as stub:
+        endpoint = {"base_url": stub.url, "model": "big", "price_in_per_million": 3.0, "price_out_per_million": 15.0}
+        big = {"name": "big", "policy": "endpoint", "endpoint": endpoint}
+        alone = {**big, "name": "big-alone", "recursion": False, "strategy": False, "temperature": 0.0}
+        evaluation, host, _ = run_stage(monkeypatch, arms=["sft", big, alone])
+        asked = len(stub.posts)
+        temperatures = {post["temperature"] for post in stub.posts}
+        again, _, _ = run_stage(monkeypatch, arms=["sft", big, alone])
+        assert len(stub.posts) == asked == 8  # one turn a query and arm; the second run asks nothing
+    assert again == evaluation
+    assert temperatures == {1.0, 0.0}
+    assert set(host.calls) == {"sft"}
+    arms = evaluation["arms"]
+    assert list(arms) == ["sft", "big", "big-alone"]
+    assert (arms["big"]["model"], arms["big"]["actor"], arms["big-alone"]["strategy"]) == ("big", "endpoint", False)
+    assert arms["big"]["judge_mean"] == approx(arms["sft"]["judge_mean"])
+    spent = arms["big"]["prompt_tokens_mean"] * 3 + arms["big"]["completion_tokens_mean"] * 15
+    assert arms["big"]["cost_mean"] == approx(spent / 1e6)
+    assert arms["big"]["cost_total"] == approx(4 * spent / 1e6)
+    assert arms["sft"]["cost_mean"] is None
+    assert {(row["a"], row["b"], row["family"]) for row in evaluation["comparisons"]} == {
+        ("sft", "big", "baselines"), ("sft", "big-alone", "baselines")
+    }  # fmt: skip
+
+
+def test_further_temperatures_are_arms_of_their_own(project, monkeypatch):
+    evaluation, host, _ = run_stage(monkeypatch, arms=["sft", "grpo", "expert"], temperatures=[0.0, 0.5])
+    assert list(evaluation["arms"]) == ["sft", "sft_t0", "sft_t0.5", "grpo", "grpo_t0", "grpo_t0.5", "expert"]
+    assert [evaluation["arms"][arm]["temperature"] for arm in ("grpo", "grpo_t0", "grpo_t0.5", "expert")] == [
+        1.0, 0.0, 0.5, None
+    ]  # fmt: skip
+    assert host.loaded == ["sft", "grpo"]  # each once
+    families = [(row["a"], row["b"]) for row in evaluation["comparisons"] if row["family"] == "sharpening"]
+    assert families == [("grpo_t0", "sft_t0"), ("grpo_t0.5", "sft_t0.5")] * 2  # by judge and by F1
+
+
+def test_arms_that_cannot_be_are_named(project, monkeypatch):
+    with pytest.raises(StageError, match="two arms are called sft_t0"):
+        run_stage(monkeypatch, arms=["sft", {"name": "sft_t0", "policy": "sft"}], temperatures=[0.0])
 
 
 def test_new_weights_are_answered_anew_and_only_they(project, monkeypatch):
