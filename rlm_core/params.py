@@ -494,8 +494,8 @@ class AblationParams(Section):
 
 
 class ReportParams(Section):
-    rollouts_shown: int = Field(6, ge=0)
-    """Rollout trees drawn in the report, a few an arm."""
+    rollouts_shown: int = Field(24, ge=0)
+    """Rollout trees drawn in the report, those of one question side by side; 0 draws none."""
 
 
 class MlflowParams(Section):
