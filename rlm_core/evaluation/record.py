@@ -65,6 +65,7 @@ def summarise(
             "rollout": _plain(params.rollout),
             "evaluate": _plain(params.evaluate),
             "judge": _plain(params.judge),
+            "serve_url": params.serve.url,
             "serve_max_model_len": params.serve.max_model_len,
             "weights": dict(digests),
             "writers": sorted({str(query.provenance.get("writer", "unknown")) for query in queries}),

