@@ -77,7 +77,7 @@ def _told_faults() -> Iterator[None]:
         yield
     except PolicyError as error:
         raise StageError(f"{error}. {again}") from error
-    except CheckpointError as error:
+    except (CheckpointError, FloatingPointError) as error:
         raise StageError(str(error)) from error
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import TYPE_CHECKING
@@ -61,13 +62,20 @@ def rollout_figures(
 
 
 def batch_figures(batch: Batch) -> dict[str, float]:
-    """A batch's rollouts, how many of its groups give signal, and the seconds it took."""
+    """A batch's rollouts, how many of its groups give signal, and the seconds it took.
+
+    `distinct_answers_mean`: different answers a group. Near 1, groups are equal because the policy says one thing, and no
+    finer judge would tell its trees apart.
+    """
     trees = [n for n, advantage in enumerate(batch.advantages) if advantage is not None]
+    answers = [json.dumps(tree.answer, sort_keys=True, default=str) for tree in batch.rollouts]
+    groups = [answers[start : start + batch.group_size] for start in range(0, len(answers), batch.group_size)]
     return {
         **rollout_figures(batch.queries, batch.rollouts, batch.judgements, batch.guards),
         "groups": float(batch.num_groups),
         "dropped_groups": float(batch.num_groups - batch.num_informative),
         "dropped_share": 1 - batch.num_informative / batch.num_groups,
+        "distinct_answers_mean": fmean(len(set(group)) for group in groups),
         "multi_groups": sum(q.kind == "multi" for q in batch.queries) / batch.group_size,
         "multi_tree_share": _share([batch.queries[n].kind == "multi" for n in trees]),
         **batch.seconds,

@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
@@ -24,7 +25,7 @@ from rlm_core.grpo import figures as fig
 from rlm_core.grpo.actor import Actor
 from rlm_core.grpo.batches import Batch, Collector, Served
 from rlm_core.grpo.guard import parted_guards
-from rlm_core.grpo.learner import Learner
+from rlm_core.grpo.learner import Learner, Update
 from rlm_core.grpo.state import TrainingState, best_folder, load_checkpoint, save_checkpoint, save_validation
 from rlm_core.grpo.validation import evaluate
 from rlm_core.grpo.weights import turn_samples
@@ -112,6 +113,7 @@ class Training:
             else:
                 update = await asyncio.to_thread(self.learner.update, samples, step)
             clock.lap("seconds_train")
+            _check_finite(update, step)
             self._ahead = await following if following else None
         clock.lap("seconds_wait")
         await self._publish(step + 1)
@@ -201,6 +203,15 @@ class Training:
     def _is_out_of_patience(self, state: TrainingState) -> bool:
         patience = self.config.patience
         return patience is not None and state.evaluations_since_best >= patience
+
+
+def _check_finite(update: Update, step: int) -> None:
+    """Weights that an infinite gradient has spoilt are never served and never saved."""
+    if not (math.isfinite(update.grad_norm) and math.isfinite(update.report.loss)):
+        raise FloatingPointError(
+            f"step {step}: loss {update.report.loss}, gradient norm {update.grad_norm}: training has diverged. Its last "
+            "checkpoint is sound; lower grpo.lr or set model.dtype: float32 (either begins the stage anew)"
+        )
 
 
 def _sampled_tokens(state: TrainingState) -> float:

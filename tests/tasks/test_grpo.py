@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import pytest
@@ -230,11 +231,12 @@ def test_faults_are_named(params: Params, samplers: list[ScriptedSampler]):
 
 @pytest.mark.slow
 def test_a_real_server_and_a_kill_between_steps(tmp_path: Path, base: Path):
-    """Two steps on vLLM; killed with -9 after the first checkpoint; the second run does the second step only."""
+    """Two steps on vLLM, the second rolled out ahead; killed with -9 after the first checkpoint, which holds its batch: the
+    second run does the second step only, on what was rolled out before."""
     import yaml
 
     write_inputs(tmp_path, base)
-    (tmp_path / "params.yaml").write_text(yaml.safe_dump(params_of(eval_every=0)))
+    (tmp_path / "params.yaml").write_text(yaml.safe_dump(params_of(eval_every=0, ahead=1)))
     env = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-m", "tasks.grpo"]
 
@@ -249,6 +251,8 @@ def test_a_real_server_and_a_kill_between_steps(tmp_path: Path, base: Path):
         time.sleep(0.05)
     cut.send_signal(signal.SIGKILL)
     cut.wait()
+    (saved,) = tmp_path.glob(".cache/grpo/*/step-000001/batch.json")
+    reward = fmean(verdict["reward"] for verdict in read_json(saved)["judgements"])
     again = start()
     _, log = again.communicate(timeout=300)
     assert again.returncode == 0, log.decode()[-3000:]
@@ -256,4 +260,5 @@ def test_a_real_server_and_a_kill_between_steps(tmp_path: Path, base: Path):
     record = json.loads((tmp_path / "reports/training.json").read_text())
     assert [row["step"] for row in record["steps"]] == [0, 1]
     assert all(row["failed_rollouts"] == 0 and row["completion_tokens"] > 0 for row in record["steps"])
+    assert [row["policy_lag"] for row in record["steps"]] == [0, 1] and record["steps"][1]["reward_mean"] == reward
     check_model_folder(tmp_path / "models/grpo")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import math
 import random
 from collections.abc import Sequence
 from dataclasses import replace
@@ -216,6 +217,20 @@ async def test_stale_tokens_are_refused(play: SimpleNamespace, tmp_path: Path, a
     training.actor = Stale(training.learner.model)
     with pytest.raises(RuntimeError, match="weights version 0, expected 1"):
         await training.run()
+
+
+@pytest.mark.parametrize("ahead", [0, 1])
+async def test_a_diverged_update_is_neither_served_nor_saved(play: SimpleNamespace, tmp_path: Path, ahead: int):
+    training = play.make_training(tmp_path, eval_every=0, ahead=ahead)
+    update = training.learner.update
+
+    def diverges(samples: Any, step: int) -> Any:
+        return replace(update(samples, step), grad_norm=math.inf if step == 1 else 1.0)
+
+    training.learner.update = diverges
+    with pytest.raises(FloatingPointError, match=r"step 1: .* gradient norm inf: training has diverged"):
+        await training.run()
+    assert [c.name for c in checkpoints(tmp_path)] == ["step-000001"] and training.actor.version == 1
 
 
 def test_only_tokens_have_versions_and_frozen_children_none():

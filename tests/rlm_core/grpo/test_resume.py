@@ -89,7 +89,7 @@ async def test_a_run_killed_anywhere_goes_on_with_the_same_numbers(
     assert sorted(points) == EVERY_POINT
 
 
-@pytest.mark.slow
+@pytest.mark.proof
 def test_kill_minus_9(play: SimpleNamespace, tmp_path: Path):
     """A real SIGKILL, behind the rename of a checkpoint's folder and before its log: the second process tells the point."""
     script = str(Path(__file__).with_name("selfplay.py"))
