@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,9 +13,10 @@ from rich.markup import escape
 from rich.panel import Panel
 
 from rlm_core.cli.console import SafeConsole
+from rlm_core.cli.models import choose_model, open_policy
 from rlm_core.files import content_key, read_json, sha256_file, write_json
 from rlm_core.params import Params, ParamsError, load_params
-from rlm_core.policies import Policy, PolicyError
+from rlm_core.policies import PolicyError
 from rlm_core.progress import Progress
 from rlm_core.records import Kind, Query, Rollout, Status
 
@@ -47,7 +47,7 @@ def ask(
     try:
         params = load_params(params_file) if params_file.exists() else Params()
         library = read_papers(papers)
-        rollout = asyncio.run(_run(question, library, _choose(model), name, api_key_env, params, quiet))
+        rollout = asyncio.run(_run(question, library, choose_model(model), name, api_key_env, params, quiet))
     except (ParamsError, PolicyError, ValueError, OSError) as error:
         console.print(f"[bold red]{escape(str(error))}[/]")
         raise typer.Exit(2) from None
@@ -83,17 +83,6 @@ def read_papers(path: Path) -> dict[str, Paper]:
     return library
 
 
-def _choose(model: str | None) -> str:
-    if model is not None:
-        return model
-    for folder in ("models/grpo", "models/sft"):
-        if Path(folder).is_dir():
-            return folder
-    raise ValueError(
-        "no trained model here (models/grpo): run `make run`, or name a folder, a URL or 'expert' with --model"
-    )
-
-
 async def _run(
     question: str,
     library: Mapping[str, Paper],
@@ -110,34 +99,8 @@ async def _run(
     kind: Kind = "single" if len(library) == 1 else "multi"
     query = attach_context(Query(id="ask", question=question, kind=kind, paper_ids=tuple(library)), library)
     config = RolloutConfig.from_params(params, temperature=0.0)
-    async with _policy(model, name, api_key_env, params) as policy:
+    async with open_policy(model, name, api_key_env, params) as policy:
         return await run_rollout(query, policy, config, observer=None if quiet else print_events(console))
-
-
-@contextlib.asynccontextmanager
-async def _policy(model: str, name: str | None, api_key_env: str, params: Params) -> AsyncIterator[Policy]:
-    """The scripted expert, an endpoint, or a vLLM server of our own over a model folder."""
-    from rlm_core.policies import ChatRenderer, ExpertPolicy, OpenAIPolicy, VllmPolicy, VllmServer, load_tokenizer
-
-    if model == "expert":
-        yield ExpertPolicy()
-    elif model.startswith(("http://", "https://")):
-        if name is None:
-            raise ValueError("--model is a URL: name the model there with --name")
-        endpoint = OpenAIPolicy(base_url=model, model=name, api_key_env=api_key_env)
-        try:
-            yield endpoint
-        finally:
-            await endpoint.aclose()
-    else:
-        with console.status(f"starting a vLLM server on {model}"):
-            server = VllmServer.from_params(params.serve, model, dtype=params.model.dtype, eager=True)
-            await server.__aenter__()
-        try:
-            async with VllmPolicy(server, ChatRenderer(load_tokenizer(model))) as policy:
-                yield policy
-        finally:
-            await server.__aexit__(None, None, None)
 
 
 @dataclass(frozen=True, slots=True)

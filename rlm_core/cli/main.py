@@ -6,7 +6,7 @@ import logging
 
 import typer
 
-from rlm_core.cli import ask, doctor, judge, look, params, prompts, rollouts
+from rlm_core.cli import ask, bench, doctor, judge, look, params, prompts, queries, rollouts
 
 app = typer.Typer(
     name="rlm-forge",
@@ -15,11 +15,12 @@ app = typer.Typer(
     pretty_exceptions_show_locals=False,
 )
 app.command("ask")(ask.ask)
+app.command("bench")(bench.bench)
 app.command("doctor")(doctor.doctor)
 app.add_typer(judge.app, name="judge")
 app.add_typer(params.app, name="params")
 app.add_typer(look.papers, name="papers")
-app.add_typer(look.queries, name="queries")
+app.add_typer(queries.app, name="queries")
 app.add_typer(rollouts.app, name="rollouts")
 app.add_typer(prompts.app, name="prompts")
 

@@ -17,7 +17,7 @@ from rlm_core.evaluation.benchmarks.mrcr import make_items, question_of
 
 def test_unknown_names_and_sizes_are_refused():
     with pytest.raises(
-        ValueError, match="unknown benchmark 'mrcrr'; known: evidence, evidence-inference, mrcr, oolong-pairs"
+        ValueError, match="unknown benchmark 'mrcrr'; known: browsecomp-plus, evidence, evidence-inference, longbench-pro, "
     ):
         load_benchmark("mrcrr")
     with pytest.raises(ValueError, match="size"):
