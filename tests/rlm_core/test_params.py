@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rlm_core.params import Params, ParamsError, load_params, validate_params
+from rlm_core.params import ArmParams, Params, ParamsError, load_params, validate_params
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -46,6 +46,16 @@ def test_the_default_is_the_cpu_profile() -> None:
             ["rollout.max_tokens_per_turn (4096)", "serve.max_model_len (2048)"],
         ),
         ({"evaluate": {"arms": ["base", "magic"]}}, ["evaluate.arms.1:", "'magic'"]),
+        ({"evaluate": {"arms": ["base", {"name": "x", "oops": 1}]}}, ["evaluate.arms.1.oops: unknown key", "harness"]),
+        ({"evaluate": {"arms": [{"name": "grpo"}]}}, ["evaluate.arms.0:", "'grpo' is a named arm"]),
+        ({"evaluate": {"arms": [{"name": "a b"}]}}, ["evaluate.arms.0.name:", "'a b'"]),
+        ({"evaluate": {"arms": [{"name": "x", "policy": "endpoint"}]}}, ["evaluate.arms.0:", "endpoint go together"]),
+        ({"evaluate": {"arms": [{"name": "x", "policy": "expert", "temperature": 0}]}}, ["has no temperature"]),
+        ({"evaluate": {"arms": [{"name": "x", "harness": "codeact", "recursion": False}]}}, ["are for harness 'rlm'"]),
+        ({"evaluate": {"arms": [{"name": "x", "context_tokens": 900}]}}, ["context_tokens is for policy 'endpoint'"]),
+        ({"evaluate": {"arms": ["base", "base"]}}, ["evaluate.arms names base twice"]),
+        ({"evaluate": {"arms": []}}, ["evaluate.arms is empty"]),
+        ({"evaluate": {"temperatures": [-1]}}, ["evaluate.temperatures.0:", "greater than or equal to 0"]),
     ],
 )
 def test_faults_are_told(data: dict[str, object], told: list[str]) -> None:
@@ -53,6 +63,19 @@ def test_faults_are_told(data: dict[str, object], told: list[str]) -> None:
         validate_params(data, source="params.yaml")
     for words in ["params.yaml", *told]:
         assert words in str(error.value)
+
+
+def test_arms_are_names_or_sections_and_stay_as_they_were_written() -> None:
+    endpoint = {"base_url": "http://h/v1", "model": "big"}
+    arms = ["base", {"name": "big", "policy": "endpoint", "endpoint": endpoint, "strategy": False}]
+    params = validate_params({"evaluate": {"arms": arms, "temperatures": [0, 0.5]}})
+    again = validate_params(params.model_dump(mode="json"))
+    assert again == params
+    assert params.evaluate.arms[0] == "base"
+    big = params.evaluate.arms[1]
+    assert isinstance(big, ArmParams)
+    assert big.endpoint is not None
+    assert big.endpoint.model == "big"
 
 
 def test_all_faults_are_told_at_once() -> None:
