@@ -448,7 +448,9 @@ Arm = Annotated[
 
 class EvaluateParams(Section):
     arms: tuple[Arm, ...] = ("base", "sft", "grpo", "expert", "bm25_topk", "full_context", "no_subcalls")
-    """Policies and baselines compared on the same queries: names, or sections with a name and settings."""
+    """Policies and baselines compared on the same queries. Names: base, sft, grpo, expert, bm25_topk, full_context,
+    no_subcalls, codeact, codeact_bm25, summary_agent; or sections `{name, policy, endpoint, harness, recursion, strategy,
+    temperature}`, for an endpoint or other settings."""
     max_queries: int | None = Field(None, ge=1)
     """Test queries, drawn deterministically; null takes all."""
     samples_per_query: int = Field(1, ge=1)
