@@ -25,7 +25,8 @@ def smoke_copy(target: Path) -> None:
 def main() -> int:
     start = time.monotonic()
     smoke_copy(COPY)
-    environment = {k: v for k, v in os.environ.items() if not k.startswith(("PREFECT_", "MLFLOW_", "RLM_"))}
+    foreign = ("PREFECT_", "MLFLOW_", "RLM_")
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(foreign) or k == "RLM_LOCK_DIR"}
     code = subprocess.run([sys.executable, "-m", "flows.run"], cwd=COPY, env=environment, check=False).returncode
     print(f"smoke: {'done' if code == 0 else 'FAILED'} in {time.monotonic() - start:.0f} s; look at .smoke/reports/")
     return code

@@ -28,7 +28,9 @@ def test_the_text_keeps_rate_time_left_and_note() -> None:
 
 
 def test_a_label_of_several_words() -> None:
-    assert read_step("12:00:01 I arm base: 1/4 rollouts, 2/s, 0.5 s") == Step(25.0, "arm base: 1/4 rollouts, 2/s, 0.5 s")
+    assert read_step("12:00:01 I arm base: 1/4 rollouts, 2/s, 0.5 s") == Step(
+        25.0, "arm base: 1/4 rollouts, 2/s, 0.5 s"
+    )
     assert read_step("arm base: 1/4 rollouts, 2/s, 0.5 s") == Step(25.0, "arm base: 1/4 rollouts, 2/s, 0.5 s")
 
 

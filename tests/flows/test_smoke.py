@@ -25,10 +25,10 @@ ARMS = {"base", "sft", "grpo", "expert", "bm25_topk", "full_context", "no_subcal
 
 
 @pytest.fixture(scope="module")
-def output() -> str:
-    run = subprocess.run(
-        [sys.executable, "scripts/smoke.py"], cwd=ROOT, capture_output=True, text=True, timeout=1200, check=False
-    )
+def output(tmp_path_factory: pytest.TempPathFactory) -> str:
+    environment = {**os.environ, "RLM_LOCK_DIR": str(tmp_path_factory.mktemp("locks"))}  # others may train meanwhile
+    command = [sys.executable, "scripts/smoke.py"]
+    run = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=1200, check=False)
     assert run.returncode == 0, run.stdout[-3000:] + run.stderr[-6000:]
     return run.stdout
 
@@ -99,7 +99,9 @@ def test_prefect_has_the_flow_run_with_its_states_artifacts_and_logs(output: str
     assert {"results", "mlflow-run", "rollouts", "report"} <= set(artifacts)
     assert {row["arm"] for row in json.loads(json.loads(artifacts["results"]))} == ARMS
     # stages that count their work told how far they were, up to the end
-    told = {key.removeprefix("progress-"): float(data) for key, data in artifacts.items() if key.startswith("progress-")}
+    told = {
+        key.removeprefix("progress-"): float(data) for key, data in artifacts.items() if key.startswith("progress-")
+    }
     assert told == dict.fromkeys(told, 100.0)
     assert {"ocr", "teach", "sft", "grpo"} <= set(told)
     # each stage's own lines are in its task run's log, and the hash of what it left in dvc.lock

@@ -33,7 +33,7 @@ def free_port() -> int:
 
 def environment(**variables: str) -> dict[str, str]:
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("PREFECT_", "MLFLOW_", "RLM_"))}
-    return {**kept, **variables}
+    return {**kept, "RLM_LOCK_DIR": ".cache", **variables}  # not the machine's: others may train meanwhile
 
 
 def test_an_occupied_port_is_told(toy_project: Path) -> None:
