@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -13,12 +11,10 @@ from rich.markup import escape
 from rich.panel import Panel
 from rich.table import Table
 
-from rlm_core.files import read_json, read_jsonl
-from rlm_core.records import Query
+from rlm_core.files import read_json
 
 console = Console()
 papers = typer.Typer(help="Papers: what was read, and what was left out.", no_args_is_help=True)
-queries = typer.Typer(help="Questions with their gold evidence.", no_args_is_help=True)
 
 
 def _need(path: Path, stage: str) -> Path:
@@ -62,39 +58,3 @@ def show_paper(
     for number, page in enumerate(paper.pages, 1):
         console.rule(f"page {number}")
         console.print(page, markup=False, highlight=False)
-
-
-def _read_queries() -> Iterator[tuple[str, Query]]:
-    for split in ("train", "val", "test"):
-        for row in read_jsonl(_need(Path(f"data/queries/{split}.jsonl"), "queries")):
-            yield split, Query.from_dict(row)
-
-
-@queries.command("report")
-def report_queries() -> None:
-    """Counts by split, kind and tier, and the length of the evidence."""
-    rows = list(_read_queries())
-    table = Table("split", "kind", "tier", "questions", "evidence, median characters")
-    groups = Counter((split, q.kind, q.tier) for split, q in rows)
-    for key in sorted(groups):
-        lengths = sorted(sum(map(len, q.gold)) for split, q in rows if (split, q.kind, q.tier) == key)
-        table.add_row(*key, str(groups[key]), str(lengths[len(lengths) // 2]))
-    console.print(table)
-
-
-@queries.command("show")
-def show_queries(
-    count: Annotated[int, typer.Option(help="How many.")] = 5,
-    split: Annotated[str, typer.Option(help="train, val or test")] = "train",
-) -> None:
-    """Questions with their gold evidence."""
-    shown = [q for s, q in _read_queries() if s == split][:count]
-    for query in shown:
-        lines = [f"[dim]{e.paper_id}, {_span(e.span)}[/]\n{escape(e.text)}" for e in query.evidence]
-        console.print(
-            Panel("\n\n".join(lines), title=escape(query.question), subtitle=f"{query.id}  {query.kind}, {query.tier}")
-        )
-
-
-def _span(span: Any) -> str:
-    return f"characters {span.start} to {span.end}, score {span.score:.2f}" if span else "not in the parsed text"

@@ -6,7 +6,7 @@ import logging
 
 import typer
 
-from rlm_core.cli import ask, bench, doctor, judge, look, params, prompts, queries, rollouts
+from rlm_core.cli import ask, bench, doctor, judge, look, params, plan, prompts, queries, rollouts
 
 app = typer.Typer(
     name="rlm-forge",
@@ -17,6 +17,7 @@ app = typer.Typer(
 app.command("ask")(ask.ask)
 app.command("bench")(bench.bench)
 app.command("doctor")(doctor.doctor)
+app.command("plan")(plan.plan)
 app.add_typer(judge.app, name="judge")
 app.add_typer(params.app, name="params")
 app.add_typer(look.papers, name="papers")

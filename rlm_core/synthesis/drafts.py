@@ -38,7 +38,8 @@ class Writer(Protocol):
     @property
     def version(self) -> str: ...
 
-    rejected: Counter[str]
+    @property
+    def rejected(self) -> Counter[str]: ...
 
     @property
     def usage(self) -> Mapping[str, int]:

@@ -14,6 +14,10 @@ from rlm_core.synthesis.align import TextIndex
 from rlm_core.synthesis.checks import similar, topic_stems
 from rlm_core.synthesis.drafts import Draft, Writer
 from rlm_core.synthesis.extractive import ExtractiveWriter
+from rlm_core.synthesis.formats.own import read_questions
+from rlm_core.synthesis.formats.rows import QuestionRow
+from rlm_core.synthesis.imported import ImportWriter, together
+from rlm_core.synthesis.marks import bad_ids
 from rlm_core.synthesis.passages import Passage, passages_of
 from rlm_core.synthesis.query_report import QueryReport, drop_leaks
 from rlm_core.synthesis.splits import SPLITS, PaperGroup, split_groups
@@ -42,6 +46,8 @@ def write_queries(
     """
     report = QueryReport()
     kept = _known_groups(groups, ocr_library, parsed_library, report)
+    questions = read_questions(params.questions) if params.writer == "import" else []
+    kept = together(kept, questions)
     parts, cut = split_groups(kept, val_share=params.val_share, test_share=params.test_share, seed=seed)
     if cut:
         report.warn(
@@ -52,10 +58,10 @@ def write_queries(
     silent = [p for p, passages in library.items() if not any(x.can_be_evidence for x in passages)]
     if silent:
         report.warn(f"{len(silent)} paper(s) have no paragraph fit to be evidence: {', '.join(silent[:5])}")
-    writer = make_writer(params, library, seed, cache_folder)
+    writer = make_writer(params, library, seed, cache_folder, questions)
     every = [{p: library[p] for p in group.paper_ids} for split in SPLITS for group in parts[split]]
     writer.prepare(every, params.single_per_paper, params.multi_per_group)
-    aligner = Aligner(ocr_library, parsed_library, params.min_score, writer, report)
+    aligner = Aligner(ocr_library, parsed_library, params, writer, report)
     for split in SPLITS:
         for group in parts[split]:
             report.add(split, _write_group(group, library, writer, aligner, params))
@@ -70,8 +76,14 @@ def write_queries(
 
 
 def make_writer(
-    params: QueriesParams, library: Mapping[str, Sequence[Passage]], seed: int, cache_folder: Path | None
+    params: QueriesParams,
+    library: Mapping[str, Sequence[Passage]],
+    seed: int,
+    cache_folder: Path | None,
+    questions: Sequence[QuestionRow] = (),
 ) -> Writer:
+    if params.writer == "import":
+        return ImportWriter(questions, library)
     if params.writer == "extractive":
         return ExtractiveWriter(library, seed)
     from rlm_core.synthesis.endpoint import EndpointWriter
@@ -119,18 +131,23 @@ def _write_group(
 
 
 class Aligner:
-    """Turns drafts into queries: takes the first that are new and whose evidence the parsed text holds."""
+    """Turns drafts into queries: takes the first that are new and whose evidence the parsed text holds.
+
+    Imported questions are taken as people asked them: one may reword another, and evidence may stand in its paper twice.
+    """
 
     def __init__(
         self,
         ocr: Mapping[str, Paper],
         parsed: Mapping[str, Paper],
-        min_score: float,
+        params: QueriesParams,
         writer: Writer,
         report: QueryReport,
     ) -> None:
         self._ocr, self._parsed = ocr, parsed
-        self._min_score = min_score
+        self._min_score = params.min_score
+        self._as_asked = params.writer == "import"
+        self._bad = bad_ids(params.marks)
         self._writer = writer
         self._report = report
         self._indexes: dict[str, TextIndex] = {}
@@ -149,7 +166,7 @@ class Aligner:
 
     def _query(self, draft: Draft, group_id: str) -> Query | None:
         topic = topic_stems(draft.question)
-        if any(similar(topic, other) for other in self._topics):
+        if not self._as_asked and any(similar(topic, other) for other in self._topics):
             self._report.rejected["near-duplicate question"] += 1
             return None
         evidence: list[Evidence] = []
@@ -158,10 +175,14 @@ class Aligner:
             if span is None:
                 return None
             evidence.append(Evidence(passage.paper_id, passage.text, span))
+        key = "q" + content_key(draft.question, draft.paper_ids, [e.text for e in evidence])[:12]
+        if key in self._bad:
+            self._report.rejected["marked bad by a reader"] += 1
+            return None
         self._topics.append(topic)
         num_papers = len({e.paper_id for e in evidence})
         return Query(
-            id="q" + content_key(draft.question, draft.paper_ids, [e.text for e in evidence])[:12],
+            id=key,
             question=draft.question,
             kind=draft.kind,
             tier=tier_of(num_papers),
@@ -181,7 +202,7 @@ class Aligner:
         if span.score < self._min_score:
             self._report.rejected["evidence garbled in the parsed text"] += 1
             return None
-        if len(spans) > 1 and spans[1].score > 0.95 * span.score:
+        if not self._as_asked and len(spans) > 1 and spans[1].score > 0.95 * span.score:
             self._report.rejected["evidence repeated in the paper"] += 1
             return None
         if phrase and squeeze(phrase) not in squeeze(index.text[span.start : span.end]):
