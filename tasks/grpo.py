@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from rlm_core.files import read_jsonl, write_json
 from rlm_core.grpo.draws import draw
 from rlm_core.papers.library import attach_context, load_library
+from rlm_core.params import Params, load_params
 from rlm_core.policies import PolicyError
 from rlm_core.records import Query
 from rlm_core.rewards import Judge, make_judge
@@ -37,6 +38,8 @@ from tasks.training import (
 
 if TYPE_CHECKING:
     from rlm_core.grpo.actor import Actor
+    from rlm_core.grpo.learner import Learner
+    from rlm_core.grpo.parallel import Team
     from rlm_core.grpo.state import TrainingState
 
 SFT = Path("models/sft")
@@ -118,18 +121,13 @@ def _queries(path: Path) -> list[Query]:
 async def _train(
     stage: Stage, folder: Path, queries: list[Query], validation: list[Query], judge: Judge
 ) -> TrainingState:
-    import torch
-    from transformers import AutoModelForCausalLM
-
-    from rlm_core.grpo.learner import Learner
     from rlm_core.grpo.loop import StepLog, Training
+    from rlm_core.grpo.parallel import Team
     from rlm_core.grpo.validation import spread
     from tasks.traces import log_rollouts
 
     params = stage.params
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    model = AutoModelForCausalLM.from_pretrained(SFT, dtype=getattr(torch, params.model.dtype)).to(device)
-
+    tell_plan(params)
     curves = Curves(stage)
 
     def on_start(state: TrainingState) -> None:
@@ -143,7 +141,7 @@ async def _train(
             trees, verdicts = spread(entry.rollouts, limit), spread(entry.judgements, limit)
             log_rollouts(stage.tracker, trees, verdicts, step=entry.step, limit=limit)
 
-    learner = Learner(model, params.grpo)
+    learner = make_learner(params, Team.join())
     async with open_actor(stage) as actor:
         state = await Training(
             learner=learner,
@@ -161,7 +159,45 @@ async def _train(
             extra={"mlflow_run_id": stage.tracker.run_id},
         ).run()
     save_model(learner.served, folder / "last", like=SFT, dtype=params.model.dtype)
+    learner.dismiss()
     return state
+
+
+def make_learner(params: Params, team: Team) -> Learner:
+    """The SFT model, ready to train in this process of the team."""
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    from rlm_core.grpo.learner import Learner
+
+    model = AutoModelForCausalLM.from_pretrained(SFT, dtype=getattr(torch, params.model.dtype))
+    if team.size == 1:
+        model = model.to("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        return Learner(model, params.grpo, team=team, seed=params.seed)
+    except ValueError as error:
+        raise StageError(str(error)) from error
+
+
+def tell_plan(params: Params) -> None:
+    """Memory, tokens and seconds to expect, before the first step. On a GPU of unknown rates only the memory is a guide."""
+    from transformers import AutoConfig
+
+    from rlm_core.grpo.devices import this_device
+    from rlm_core.grpo.plan import plan_step, shape_of
+    from rlm_core.grpo.plan_text import render_plan
+
+    shape, device = shape_of(AutoConfig.from_pretrained(SFT)), this_device()
+    processes = int(os.environ.get("WORLD_SIZE", "1"))
+    plan = plan_step(shape, params, device, processes=processes)
+    log.info("grpo: plan\n%s", render_plan(plan, shape, params, device, str(SFT)))
+
+
+def follow() -> None:
+    """A further process of `accelerate launch`: no stage and no run of its own; it trains with the leader."""
+    from rlm_core.grpo.parallel import Team
+
+    make_learner(load_params(), Team.join()).follow()
 
 
 def _guard_judge(stage: Stage) -> Judge | None:
@@ -216,4 +252,7 @@ def _report(stage: Stage, state: TrainingState, chosen: str, judge_check: dict[s
 
 
 if __name__ == "__main__":
-    stage_main("grpo", run)
+    if int(os.environ.get("RANK", "0")) > 0:
+        follow()
+    else:
+        stage_main("grpo", run)

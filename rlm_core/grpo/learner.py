@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -108,10 +107,8 @@ class Learner:
         self._take_along("weights")
         return merged_state(self.model)
 
-    @contextlib.contextmanager
-    def leading(self) -> Iterator[None]:
-        """The leader's block: when it ends well, followers are let go. When it raises, the launcher ends them."""
-        yield
+    def dismiss(self) -> None:
+        """Let the followers go, at the end. When the leader fails before, the launcher ends them."""
         self._take_along("end")
 
     def follow(self) -> None:

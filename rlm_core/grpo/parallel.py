@@ -115,5 +115,5 @@ def shares(samples: Sequence[TurnSample], packing: str, size: int) -> list[list[
         costs[1:] = [len(b) - shared_prefix(a, b) for a, b in pairwise(sequences)]
     # A sample goes to the process in whose stretch of the total the middle of its own tokens lies.
     middles = np.cumsum(costs) - np.asarray(costs) / 2
-    owners = (middles * size / max(1, sum(costs))).astype(int)
+    owners = np.minimum(middles * size / max(1, sum(costs)), size - 1).astype(int)
     return [[s for s, owner in zip(ordered, owners, strict=True) if owner == rank] for rank in range(size)]
