@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rlm_core.evaluation import plots, rows
+from rlm_core.evaluation import arm_plots, plots, rows
 from rlm_core.evaluation.arms import MODELS, ArmPlan, needs_model, plan_arms, weights_digest
 from rlm_core.evaluation.host import VllmHost
 from rlm_core.evaluation.record import summarise
@@ -192,9 +192,9 @@ def write_plots(
     shutil.rmtree(work, ignore_errors=True)
     arms = evaluation["arms"]
     by_id = {query.id: query for query in queries}
-    plots.save_png(plots.arms_figure(arms), work / "arms.png")
-    plots.save_png(plots.cost_figure(arms), work / "cost.png")
-    plots.save_png(plots.tiers_figure(arms), work / "tiers.png")
+    plots.save_png(arm_plots.arms_figure(arms), work / "arms.png")
+    plots.save_png(arm_plots.cost_figure(arms), work / "cost.png")
+    plots.save_png(arm_plots.tiers_figure(arms), work / "tiers.png")
     tables = {
         "arms": [rows.arm_row(name, arm) for name, arm in arms.items()],
         "tiers": rows.tier_rows(arms),

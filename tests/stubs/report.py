@@ -19,7 +19,8 @@ def arm(**changes: Any) -> dict[str, Any]:
         "by_tier": {"1": {"n": 3, "judge_mean": 0.5, "judge_ci95": [0.4, 0.6], "f1_mean": 0.4}},
         "by_kind": {k: {"n": 3, "judge_mean": 0.5, "judge_ci95": [0.4, 0.6], "f1_mean": 0.4} for k in ("multi", "single")},
         "prompt_tokens_mean": 800.0, "completion_tokens_mean": 100.0, "cost_mean": None, "cost_total": None,
-        "failures": {"out_of_turns": {"count": 2, "example": "q1.0", "detail": HOSTILE}}, "turn_errors": {"code": 3}, **changes,
+        "failures": {"out_of_turns": {"count": 2, "example": "q1.0", "query_id": "q1", "detail": HOSTILE}},
+        "turn_errors": {"code": 3}, **changes,
     }  # fmt: skip
 
 

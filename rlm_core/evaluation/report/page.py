@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from rlm_core.evaluation import plots
+from rlm_core.evaluation import arm_plots, plots
 from rlm_core.evaluation.report.curves import FIRST, curves, guard_note
 from rlm_core.evaluation.report.parts import facts, scripted_parts
 from rlm_core.evaluation.report.template import PAGE
@@ -49,6 +49,7 @@ def view(data: ReportData) -> dict[str, Any]:
     notes = [str(note) for note in evaluation.get("notes", [])]
     main = next((name for name in TRAINED if name in arms), None)
     guard, apart = guard_note(data.training)
+    queries = queries_view(data.rollouts, data.params.report.rollouts_shown)
     known = [(title, show) for title, show in HEADLINE if any(show(arm) != "-" for arm in arms.values())]
     return {
         "judge": evaluation["judge"],
@@ -69,10 +70,11 @@ def view(data: ReportData) -> dict[str, Any]:
         "sft": curves(data.sft, "sft"),
         "first": FIRST,
         "failures": failures_view(arms),
-        "failure_plots": [figure_view("Share of samples by cause", plots.failures_figure(arms))],
+        "failure_plots": [figure_view("Share of samples by cause", arm_plots.failures_figure(arms))],
         "turn_errors": {name: arm["turn_errors"] for name, arm in arms.items() if arm.get("turn_errors")},
         "counts": [(name, facts(rows)) for name, rows in data.counts.items() if rows],
-        "queries": queries_view(data.rollouts, data.params.report.rollouts_shown),
+        "queries": queries,
+        "shown": {query["query_id"] for query in queries},
         "provenance": facts(evaluation.get("provenance", {}), most=120),
         "made": dict(data.made),
         "commands": COMMANDS,
@@ -175,17 +177,19 @@ COMMANDS = (
 
 
 def evaluation_plots(arms: Mapping[str, Mapping[str, Any]]) -> list[dict[str, str]]:
-    figures = [("Quality against tokens", plots.cost_figure(arms))]
+    figures = [("Quality against tokens", arm_plots.cost_figure(arms))]
     if any(arm.get("cost_mean") for arm in arms.values()):
-        figures.append(("Quality against cost", plots.cost_figure(arms, by="cost_mean")))
+        figures.append(("Quality against cost", arm_plots.cost_figure(arms, by="cost_mean")))
     if lines := temperature_lines(arms):
-        figures.append(("Sharpening or learning: quality by temperature", plots.temperature_figure(lines)))
+        figures.append(("Sharpening or learning: quality by temperature", arm_plots.temperature_figure(lines)))
+    if any(len(arm.get("pass_at", ())) > 1 for arm in arms.values()):
+        figures.append(("Pass@k by k", arm_plots.pass_figure(arms)))
     if any(arm.get("by_tier") for arm in arms.values()):
-        figures.append(("By tier: papers that hold the evidence", plots.tiers_figure(arms)))
+        figures.append(("By tier: papers that hold the evidence", arm_plots.tiers_figure(arms)))
     if any(len(arm.get("by_kind", ())) > 1 for arm in arms.values()):
-        figures.append(("By kind of question", plots.tiers_figure(arms, "kind")))
+        figures.append(("By kind of question", arm_plots.tiers_figure(arms, "kind")))
     if any(arm.get("prompt_tokens_mean") for arm in arms.values()):
-        figures.append(("Tokens read and written", plots.tokens_figure(arms)))
+        figures.append(("Tokens read and written", arm_plots.tokens_figure(arms)))
     return [figure_view(title, figure) for title, figure in figures]
 
 
@@ -234,6 +238,7 @@ def failures_view(arms: Mapping[str, Mapping[str, Any]]) -> list[dict[str, str]]
             "cause": cause.replace("_", " "),
             "count": f"{row['count']} of {arm.get('samples', arm['n'])}",
             "example": str(row["example"]),
+            "query_id": str(row.get("query_id", "")),
             "detail": str(row.get("detail", "")),
         }
         for name, arm in arms.items()

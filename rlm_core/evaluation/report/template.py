@@ -133,7 +133,8 @@ difference over its standard deviation. clear: p at most 0.05 after adjustment.<
 <div class="scroll"><table class="left"><thead>
 <tr><th>arm</th><th>cause</th><th>samples</th><th>example</th><th>what happened in it</th></tr></thead><tbody>
 {% for f in failures %}<tr><td>{{ f.arm }}</td><td>{{ f.cause }}</td><td>{{ f.count }}</td>
-<td><small>{{ f.example }}</small></td>
+<td><small>{% if f.query_id in shown %}<a href="#q-{{ f.query_id }}">{{ f.example }}</a>
+{%- else %}{{ f.example }}{% endif %}</small></td>
 <td class="wide small">{{ f.detail }}</td></tr>
 {% endfor %}</tbody></table></div></details>{% else %}<p>None.</p>{% endif %}
 {% if turn_errors %}<details><summary>Turns with an error</summary>
@@ -147,7 +148,8 @@ difference over its standard deviation. clear: p at most 0.05 after adjustment.<
 <p class="soft small">The same question, one sample an arm. <mark>Green</mark>: letters of the answer that are gold evidence,
 as the F1 counts them. <span class="gap">Amber</span>: gold evidence that the answer misses.</p>
 {% for q in queries %}
-<details class="query"{% if loop.first %} open{% endif %}><summary><span class="q">{{ q.question }}</span>
+<details class="query" id="q-{{ q.query_id }}"{% if loop.first %} open{% endif %}><summary>
+<span class="q">{{ q.question }}</span>
 {% for tree in q.trees %}<span class="small">{{ tree.arm }} <b class="{{ tree.level }}">
 {%- if tree.judgement %}{{ tree.judgement.reward|number(2) }}{% else %}-{% endif %}</b></span>{% endfor %}
 <span class="tag soft">{{ q.kind }}</span><span class="tag soft">{{ q.why }}</span></summary>

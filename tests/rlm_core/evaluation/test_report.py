@@ -74,6 +74,12 @@ def test_hostile_text_stays_text():
     assert "49" not in page.text.split("Rollouts before")[1].split("Data")[0]  # no template runs in a value
 
 
+def test_an_example_of_a_failure_leads_to_its_rollouts():
+    page = Outline(render_report(data()))
+    assert ("a", {"href": "#q-q1"}) in page.tags
+    assert any(attrs.get("id") == "q-q1" for _, attrs in page.tags)
+
+
 def test_nothing_is_fetched_from_outside():
     text = render_report(data())
     for tag, attrs in Outline(text).tags:
@@ -194,6 +200,12 @@ def test_costs_and_loud_notes_are_shown_where_there_are_any():
     assert "Quality against cost" in page
     assert "0.01230" in page
     assert "Quality against cost" not in render_report(data())
+
+
+def test_pass_at_k_is_drawn_where_there_are_several_samples():
+    arms = {"sft": arm(pass_at={"1": 0.2, "2": 0.3, "4": 0.5}), "grpo": arm(pass_at={"1": 0.4, "2": None, "4": 0.5})}
+    assert "Pass@k by k" in render_report(data(evaluation={**data().evaluation, "arms": arms}))
+    assert "Pass@k by k" not in render_report(data())
 
 
 def test_temperatures_of_one_model_make_a_line():
