@@ -12,7 +12,7 @@ from rlm_core.papers.records import PAGE_BREAK, Paper, Section
 from rlm_core.papers.textindex import TextIndex, tokens_of
 from rlm_core.papers.textlayer import open_pdf, pdfplumber_version, read_info, read_pages
 
-LAYOUT_VERSION = 1
+LAYOUT_VERSION = 2
 """Raised with every change of the layout rules that alters results; part of cache keys."""
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from rlm_core.papers.layout import PageBoxes, Piece
 from rlm_core.papers.problems import PdfProblem, check_file
 
 _STYLED = re.compile(r"bold|black|heavy|italic|oblique|-bd|-it\b|slant|cmb|cmti", re.IGNORECASE)
+_NAMELESS = re.compile(r"^(?:[A-Z]{6}\+)?(?:TT[0-9A-F]{3,5}o\d\d|TT\d+|F\d+|T\d_\d|C\d_\d)$")
 MAX_CHARS_PER_PAGE = 400_000
 """A page with more characters is a drawing made of text; reading it would take minutes and gigabytes."""
 
@@ -86,43 +88,47 @@ def _boxes(page: Any) -> PageBoxes:
     """Upright words, joined to pieces where the gap between them is under one font size."""
     upright = page.filter(lambda obj: obj.get("object_type") != "char" or obj.get("upright", True))
     words = upright.extract_words(x_tolerance_ratio=0.15, y_tolerance=2, return_chars=True)
-    left, top = float(page.bbox[0]), float(page.bbox[1])
-    pieces: list[Piece] = []
+    fonts = Counter(char["fontname"] for word in words for char in word["chars"])
+    usual = fonts.most_common(1)[0][0] if fonts else ""
+    runs: list[list[dict[str, Any]]] = []
     for word in words:
-        sizes = sorted(char["size"] for char in word["chars"])
-        styled = sum(bool(_STYLED.search(char["fontname"])) for char in word["chars"])
-        piece = Piece(
-            text=word["text"],
-            x0=word["x0"] - left,
-            top=word["top"] - top,
-            x1=word["x1"] - left,
-            bottom=word["bottom"] - top,
-            size=round(sizes[len(sizes) // 2], 1),
-            styled=2 * styled > len(word["chars"]),
-        )
-        if pieces and _adjoins(pieces[-1], piece):
-            pieces[-1] = _append(pieces[-1], piece)
+        word["size"] = _size(word["chars"])
+        if runs and _adjoins(runs[-1][-1], word):
+            runs[-1].append(word)
         else:
-            pieces.append(piece)
-    return PageBoxes(page.page_number, float(page.width), float(page.height), tuple(pieces))
+            runs.append([word])
+    left, top = float(page.bbox[0]), float(page.bbox[1])
+    pieces = tuple(_piece(run, left, top, usual) for run in runs)
+    return PageBoxes(page.page_number, float(page.width), float(page.height), pieces)
 
 
-def _adjoins(last: Piece, piece: Piece) -> bool:
-    gap = piece.x0 - last.x1
-    overlap = min(last.bottom, piece.bottom) - max(last.top, piece.top)
-    return overlap > 0.4 * min(last.bottom - last.top, piece.bottom - piece.top) and -2 < gap < 0.95 * max(
-        last.size, piece.size
-    )
+def _size(chars: Sequence[Mapping[str, Any]]) -> float:
+    """The size that half of the letters do not exceed: code or a raised number in a line does not change it."""
+    sizes = sorted(char["size"] for char in chars)
+    return float(round(sizes[len(sizes) // 2], 1))
 
 
-def _append(last: Piece, piece: Piece) -> Piece:
-    longer = last if len(last.text) >= len(piece.text) else piece
+def _adjoins(last: Mapping[str, Any], word: Mapping[str, Any]) -> bool:
+    gap = word["x0"] - last["x1"]
+    overlap = min(last["bottom"], word["bottom"]) - max(last["top"], word["top"])
+    lower = min(last["bottom"] - last["top"], word["bottom"] - word["top"])
+    return bool(overlap > 0.4 * lower and -2 < gap < 0.95 * max(last["size"], word["size"]))
+
+
+def _piece(run: Sequence[Mapping[str, Any]], left: float, top: float, usual_font: str) -> Piece:
+    chars = [char for word in run for char in word["chars"]]
+    longest = max(run, key=lambda word: len(word["text"]))
     return Piece(
-        text=f"{last.text} {piece.text}",
-        x0=last.x0,
-        top=min(last.top, piece.top) if longer is last else piece.top,
-        x1=piece.x1,
-        bottom=max(last.bottom, piece.bottom) if longer is last else piece.bottom,
-        size=longer.size,
-        styled=last.styled and piece.styled,
+        text=" ".join(word["text"] for word in run),
+        x0=run[0]["x0"] - left,
+        top=longest["top"] - top,
+        x1=run[-1]["x1"] - left,
+        bottom=longest["bottom"] - top,
+        size=_size(chars),
+        styled=all(2 * sum(_styled(c["fontname"], usual_font) for c in w["chars"]) > len(w["chars"]) for w in run),
     )
+
+
+def _styled(font: str, usual: str) -> bool:
+    """By its name; of fonts without one, as some programs write them, any but the page's usual is."""
+    return bool(_STYLED.search(font)) or (font != usual and bool(_NAMELESS.match(font)))

@@ -128,6 +128,9 @@ def _compose(blocks: Sequence[Block], num_pages: int) -> Layout:
         if block.kind == "heading":
             section = block.text
             heads.append((block.text, start))
+        elif block.kind == "body" and (run_in := patterns.RUN_IN.match(block.text)):
+            section = run_in["title"]
+            heads.append((section, start))
         paragraphs.append(_paragraph(block, start, section))
     ends = [*(start for _, start in heads[1:]), total][: len(heads)]
     sections = tuple(Section(title, start, end) for (title, start), end in zip(heads, ends, strict=True))

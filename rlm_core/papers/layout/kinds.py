@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from statistics import mean
 
 from rlm_core.papers.layout import patterns
+from rlm_core.papers.layout.apart import mark_set_apart
 from rlm_core.papers.layout.paragraphs import Block, Measure
 from rlm_core.papers.layout.title import find_title, opens_abstract, text_of
 
 
 def classify(blocks: Sequence[Block], usual: Measure, *, title_hint: str = "", heights: dict[int, float]) -> None:
     """Set `kind` of every block, in reading order. `title_hint` is the PDF's own title; `heights` are the pages' heights."""
+    mark_set_apart(blocks, usual)
     titles = find_title(blocks, title_hint, usual)
     named_abstract = any(opens_abstract(b) for b in blocks if b.first.page <= 2)
     place = Place(named_abstract)
@@ -130,6 +132,8 @@ def _kind(block: Block, previous: Block | None, where: Place, usual: Measure, he
         return "body"
     if place != "references" and (patterns.letters_share(text) < 0.55 or _is_scrap(text)):
         return "other"
+    if place == "body" and (_is_code(block) or _is_unfilled(block)):
+        return "other"
     if usual.relative_size(block.lines) < (0.9 if usual.exact else 0.85) and place == "body":
         return "other"
     return "body"
@@ -148,6 +152,17 @@ def _carries_caption_on(previous: Block, block: Block, usual: Measure) -> bool:
 
 def _is_scrap(text: str) -> bool:
     return len(text) < 25 and not patterns.FULL_STOP.search(text)
+
+
+def _is_code(block: Block) -> bool:
+    return mean(bool(patterns.CODE_LINE.match(line.text.strip())) for line in block.lines) >= 0.5
+
+
+def _is_unfilled(block: Block) -> bool:
+    """Several lines none of which fills its column: cells and labels, for prose fills all lines but its last."""
+    if len(block.lines) < 2 or patterns.BULLET.match(block.first.text):
+        return False
+    return max((line.x1 - line.x0) / max(1.0, line.right - line.left) for line in block.lines) < 0.6
 
 
 def _is_table(block: Block, previous: Block | None) -> bool:

@@ -168,14 +168,24 @@ def _breaks(block: Block, line: Line, usual: Measure, pitches: dict[int, float],
         return not (tight and same and heading and not patterns.NUMBERED.match(line.text) and len(block.lines) < 4)
     if step > 1.4 * pitch or step < -0.5 * pitch or heading:
         return True
-    if not usual.same_size(last.size, line.size) or not usual.same_print(last, line):
+    smaller = not usual.same_size(last.size, line.size)
+    if (smaller and not _runs_on(last, line, step / pitch)) or not usual.same_print(last, line):
         return True
     caption = patterns.CAPTION.match(line.text)
     if caption and not patterns.CAPTION.match(first.text):
         ended = bool(patterns.FULL_STOP.search(last.text))
-        if ended or (caption["stop"] in ".:|" and last.slack > 0.15):
+        # A short or gappy line before it is a figure's own print: labels of its parts or axes.
+        labels = bool(last.wide_gaps) or len(last.text) < 25
+        if ended or (caption["stop"] in ".:|" and (labels or last.slack > 0.15)):
             return True
     return _indented(block, line, usual) or _after_short_line(last, line)
+
+
+def _runs_on(last: Line, line: Line, pitches: float) -> bool:
+    """A line of code words, set a little smaller, in the middle of a sentence; not the first line of a footnote."""
+    alike = min(last.size, line.size) > 0.75 * max(last.size, line.size)
+    unfinished = last.slack < 0.1 and not patterns.SENTENCE_END.search(last.text)
+    return alike and unfinished and pitches < 1.15 and not patterns.FOOTNOTE.match(line.text)
 
 
 def _indented(block: Block, line: Line, usual: Measure) -> bool:

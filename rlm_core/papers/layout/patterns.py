@@ -18,10 +18,17 @@ supplementary materials, data availability, experimental setup, statistical anal
 SECTION_NAMES = frozenset(_ONE_WORD.split()) | {name.strip() for name in _PHRASES.replace("\n", " ").split(",")}
 
 NUMBERED = re.compile(r"^(?:\d{1,2}(?:\.\d{1,2}){0,3}\.?(?:\s?\|)?|[IVX]{1,4}\.|[A-H]\.(?:\d+\.?)?)\s+(?=[A-Z“\"(])")
+RUN_IN = re.compile(r"^(?P<title>\d{1,2}(?:\.\d{1,2}){1,3}\.?\s+[A-Z][^.!?;]{3,80})[.:]\s+(?=[A-Z])")
+"""A numbered heading on the first line of its paragraph."""
 CAPTION = re.compile(
-    r"^(?i:figure|fig\.?|table|scheme|listing|algorithm|plate|chart)\s*\.?\s*(?:\d+|[IVX]+\b|[A-Z]\d*\b)\s*(?P<stop>[.:|)–—-]|\s)"
+    r"^(?i:figure|fig\.?|table|scheme|listing|program|algorithm|plate|chart|graph|box)\s*\.?\s*(?:\d+|[IVX]+\b|[A-Z]\d*\b)\s*(?P<stop>[.:|)–—-]|\s)"
 )
 TABLE_CAPTION = re.compile(r"^table\b", re.IGNORECASE)
+CODE_LINE = re.compile(
+    r"^(?:from [\w.]+ import\b|import \w|def \w|class \w+\s?[(:]|return\b|@\w+|#\s?\w|>>>|\$ \w"
+    r"|[\w.\[\]]+(?:, ?[\w.]+)*\s?=\s?\S|(?:[\w.]+\()+[^)]*\)?[,:]?$|[\w.]+\([^)]*\)$|[\"'].*[\"'],?$|[\])}]+[,:]?$)"
+)
+"""A line of a program, as far as one line can tell: imports, definitions, assignments, calls, comments, literals."""
 BULLET = re.compile(r"^(?:[•●▪◦‣∙·■*–—-]|\(?(?:\d{1,2}|[a-h]|[ivx]{1,4})[.)])\s+\S")
 REFERENCES = re.compile(
     r"^(?:\d+\.?\s*|[IVX]+\.\s*)?(?:references?(?: and notes)?|bibliography|literature cited|works cited)\W*$",

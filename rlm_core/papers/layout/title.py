@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Sequence
 
 from rlm_core.papers.layout import patterns
@@ -14,7 +15,7 @@ _SEARCHED = 14
 def find_title(blocks: Sequence[Block], hint: str, usual: Measure) -> set[int]:
     """Numbers of the blocks that hold the title: those that spell the hint, else the largest print high on page 1."""
     first = {n: b for n, b in enumerate(blocks) if b.first.page == 1 and not b.first.narrow}
-    if len(hint) > 12 and (found := _spelling(first, hint.lower())):
+    if len(hint) > 12 and (found := _spelling(first, hint)):
         return found
     top = dict(list(first.items())[:_SEARCHED])
     sizes = {n: usual.relative_size(b.lines) for n, b in top.items()}
@@ -28,7 +29,7 @@ def find_title(blocks: Sequence[Block], hint: str, usual: Measure) -> set[int]:
         return {candidates[0]}
     else:
         return set()
-    least = (0.92 if usual.exact else 0.85) * sizes[best]
+    least = (0.97 if usual.exact else 0.85) * sizes[best]
     same = {n for n, b in top.items() if sizes[n] > least and not patterns.ARTICLE_LABEL.match(text_of(b))}
     found = {best}
     while (follower := max(found) + 1) in same and not top[follower].first.text[:1].isdigit():
@@ -39,17 +40,26 @@ def find_title(blocks: Sequence[Block], hint: str, usual: Measure) -> set[int]:
 
 
 def _spelling(first: dict[int, Block], hint: str) -> set[int]:
-    from rapidfuzz.fuzz import partial_ratio, ratio
+    """The run of up to 4 blocks that spells the hint best, if it spells it well."""
+    from rapidfuzz.fuzz import ratio
 
-    for n, block in first.items():
-        text = text_of(block).lower()
-        if ratio(hint, text) > 85:
-            return {n}
-        if 12 < len(text) < len(hint) and partial_ratio(text, hint) > 92:
-            return {n} | {
-                m for m in (n + 1, n + 2) if m in first and partial_ratio(text_of(first[m]).lower(), hint) > 92
-            }
-    return set()
+    wanted = _letters(html.unescape(hint))  # publishers' programs leave entities in metadata
+    best: tuple[float, int] = (85.0, 0)
+    found: set[int] = set()
+    for n in first:
+        text = ""
+        for count in range(1, 5):
+            if n + count - 1 not in first:
+                break
+            text += _letters(text_of(first[n + count - 1]))
+            score = (ratio(wanted, text), -count)
+            if score > best:
+                best, found = score, set(range(n, n + count))
+    return found
+
+
+def _letters(text: str) -> str:
+    return "".join(char for char in text.casefold() if char.isalnum())
 
 
 def _may_be_title(block: Block) -> bool:

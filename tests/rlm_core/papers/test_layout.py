@@ -8,7 +8,7 @@ from rlm_core.papers.layout import PageBoxes, Piece, assemble
 from rlm_core.papers.layout.columns import find_gutter, reading_order
 from rlm_core.papers.layout.joining import Words, join_lines
 from rlm_core.papers.layout.margins import drop_running_heads
-from rlm_core.papers.layout.patterns import CAPTION, looks_like_reference
+from rlm_core.papers.layout.patterns import CAPTION, CODE_LINE, looks_like_reference
 
 TITLE = [Piece("A study of barley on drained land", 50, 40, 420, 60, 20)]
 HEADING = [Piece("1 Introduction", 50, 70, 140, 83, 13, True)]
@@ -198,3 +198,99 @@ def test_references_are_known_by_their_look():
 def test_pages_without_text_give_an_empty_layout():
     layout = assemble([page([])], exact=True)
     assert (layout.title, layout.paragraphs, layout.pages) == ("", (), ("",))
+
+
+SPRINGER_TITLE = [
+    Piece("Detection of genetic variation in barley using short", 50, 30, 440, 46, 16),
+    Piece("and long markers", 50, 48, 180, 64, 16),
+]
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_a_title_that_the_hint_spells_is_whole(exact):
+    """The first line alone is already 85 % like the hint; entities in metadata are what the print shows."""
+    hint = "Detection of genetic variation in barley using short and&#x20;long markers"
+    layout = assemble([page([*SPRINGER_TITLE, *HEADING, *two_columns().pieces])], exact=exact, title_hint=hint)
+    assert layout.title == "Detection of genetic variation in barley using short and long markers"
+
+
+def test_authors_in_slightly_smaller_print_are_not_the_title():
+    rows = [Piece("Effects of two herbs on barley growth", 50, 40, 400, 56, 16, True)]
+    rows += [Piece("Ann Mohanty*†, Bo Singh Arya† and Cy Kumar Gupta†", 50, 60, 400, 75, 15)]
+    layout = assemble([page([*rows, *HEADING, *two_columns().pieces])], exact=True)
+    assert layout.title == "Effects of two herbs on barley growth"
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_a_heading_in_the_print_of_the_text_is_told_by_the_empty_lines_around_it(exact):
+    """The heading stands 25 points below and above text whose lines are 12 apart."""
+    left = column(50, 240, 100, prose("a", 8)) + column(50, 240, 209, ["Plant material and DNA"])
+    left += column(50, 240, 234, prose("b", 8)) + column(50, 240, 330, prose("c", 8))
+    right = column(305, 240, 100, prose("d", 20))
+    layout = assemble([page([*TITLE, *HEADING, *left, *right])], exact=exact)
+    assert "Plant material and DNA" in [s.title for s in layout.sections]
+    assert [p.section for p in layout.paragraphs if p.text.startswith("B0")] == ["Plant material and DNA"]
+
+
+def test_a_short_paragraph_among_spaced_paragraphs_is_no_heading():
+    rows, top = [], 100.0
+    for tag, lines in (("a", 5), ("b", 5), ("c", 5), ("d", 5)):
+        rows += column(50, 495, top, prose(tag, lines))
+        top += 12 * lines + 13
+        rows += column(50, 495, top, [f"So it was in year {tag}"]) if tag == "b" else []
+        top += 25 if tag == "b" else 0
+    layout = assemble([page([*TITLE, *HEADING, *rows])], exact=True)
+    assert [s.title for s in layout.sections] == ["1 Introduction"]
+
+
+def test_a_numbered_heading_on_its_paragraphs_line_begins_a_section():
+    first = "2.1. Search Strategies. Studies of barley were found by hand"
+    rows = column(50, 495, 100, [first, *prose("a", 4)[1:]])
+    layout = assemble([page([*TITLE, *HEADING, *rows])], exact=True)
+    assert [s.title for s in layout.sections] == ["1 Introduction", "2.1. Search Strategies"]
+    paragraph = next(p for p in layout.paragraphs if p.kind == "body")
+    assert paragraph.section == "2.1. Search Strategies" and paragraph.text.startswith("2.1. Search")
+    assert layout.sections[1].start == paragraph.start
+
+
+def test_code_is_not_prose():
+    code = ["from sktime.datasets import load_airline", "# load the data", "y = load_airline()", "fit(y, fh=[1, 2, 3])"]
+    rows = column(50, 495, 100, prose("a", 6)) + column(60, 495, 190, code) + column(50, 495, 260, prose("b", 6))
+    layout = assemble([page([*TITLE, *HEADING, *rows])], exact=False)
+    assert [p.kind for p in layout.paragraphs if "sktime" in p.text] == ["other"]
+    assert [p.text[0] for p in layout.paragraphs if p.kind == "body"] == ["A", "B"]
+
+
+@pytest.mark.parametrize(
+    ("line", "is_code"),
+    [
+        ("import numpy as np", True),
+        ("def fit(self, y):", True),
+        ("samples = prepare(seq_dir)", True),
+        ('benchmark.run("result.csv")', True),
+        ('"gatk",', True),
+        ("return Hello", True),
+        ("from the fields and imported later", False),
+        ("The yield (in tonnes) was 3.", False),
+        ("class of 1990, who returned", False),
+        ("# of plots", True),
+        ("p = 0.05 was the level.", True),  # one line; a block needs half of its lines
+    ],
+)
+def test_lines_of_code(line, is_code):
+    assert bool(CODE_LINE.match(line)) is is_code
+
+
+def test_cells_that_fill_no_line_are_not_prose():
+    cells = ["Parts used of each", "Approx. yield of all", "per 100 gm of dry"]
+    rows = column(50, 495, 100, prose("a", 6)) + column(60, 495, 200, cells) + column(50, 495, 270, prose("b", 6))
+    layout = assemble([page([*TITLE, *HEADING, *rows])], exact=True)
+    assert [p.kind for p in layout.paragraphs if "dry" in p.text] == ["other"]
+
+
+def test_a_caption_after_the_labels_of_its_parts_is_a_caption():
+    labels = [Piece(f"({c})", 100 + 150 * n, 200, 115 + 150 * n, 210, 10) for n, c in enumerate("abc")]
+    caption = column(50, 495, 213, ["Figure 3. The splits used for the three data sets in bl", "ue."])
+    rows = column(50, 495, 100, prose("a", 6)) + labels + caption + column(50, 495, 260, prose("b", 6))
+    layout = assemble([page([*TITLE, *HEADING, *rows])], exact=True)
+    assert [p.kind for p in layout.paragraphs if "splits" in p.text] == ["caption"]
