@@ -7,13 +7,14 @@ A killed stage goes on after its last checkpoint, with the same data order.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rlm_core.distill.format import FormatSet, format_set, format_success
 from rlm_core.distill.merging import IGNORED, TrainingRow, training_rows
 from rlm_core.files import write_json
-from rlm_core.policies import ModelError, load_tokenizer, materialise_model
+from rlm_core.policies import ModelError, load_tokenizer, materialise_model, stop_ids
 from rlm_core.progress import Progress
 from tasks.common import Stage, StageError, dump, log, require, stage_main
 from tasks.training import file_keys, forget, model_key, one_run, resumable_folder, save_model, train_params
@@ -54,7 +55,8 @@ def run(stage: Stage) -> None:
     )
     with one_run(stage, folder):
         stage.log_metrics({"rows": len(train), "tokens": tokens, "tokens_learned": learned})
-        trainer = make_trainer(stage, base, train, val, folder)
+        chosen = format_set(_turns(val_file), params.sft.format_samples)
+        trainer = make_trainer(stage, base, train, val, folder, chosen)
         resume = last_checkpoint(folder)
         if resume:
             log.info("sft: goes on after step %s", resume.name.removeprefix("checkpoint-"))
@@ -65,9 +67,17 @@ def run(stage: Stage) -> None:
 
 
 def make_trainer(
-    stage: Stage, base: Path, train: Sequence[TrainingRow], val: Sequence[TrainingRow], folder: Path
+    stage: Stage,
+    base: Path,
+    train: Sequence[TrainingRow],
+    val: Sequence[TrainingRow],
+    folder: Path,
+    chosen: FormatSet | None = None,
 ) -> SFTTrainer:
-    """Completion-only loss over pre-tokenised rows; weights in the model's type, masters and optimizer in fp32."""
+    """Completion-only loss over pre-tokenised rows; weights in the model's type, masters and optimizer in fp32.
+
+    At each evaluation the model also writes the turns of `chosen` by itself, for the curve of format success.
+    """
     import torch
     from datasets import Dataset
     from transformers import AutoModelForCausalLM
@@ -125,7 +135,7 @@ def make_trainer(
         eval_dataset=Dataset.from_list([dict(row) for row in val]) if val else None,
         processing_class=tokenizer,
         optimizers=(optimizer, None),
-        callbacks=[_make_callback(stage, optimizer, steps)],
+        callbacks=[_make_callback(stage, optimizer, steps, _format_measure(base, tokenizer, chosen))],
     )
     from transformers import PrinterCallback
 
@@ -167,7 +177,15 @@ def _trainer_class() -> Any:
     return CompletionTrainer
 
 
-def _make_callback(stage: Stage, optimizer: Any, steps: int) -> Any:
+def _format_measure(base: Path, tokenizer: Any, chosen: FormatSet | None) -> Callable[[Any], float] | None:
+    """A function of the model; None when there is nothing to write."""
+    if chosen is None or not chosen.prompts:
+        return None
+    ends = sorted(stop_ids(base))
+    return lambda model: format_success(model, tokenizer, chosen, ends)
+
+
+def _make_callback(stage: Stage, optimizer: Any, steps: int, measure: Callable[[Any], float] | None) -> Any:
     from transformers import TrainerCallback
 
     class Curves(TrainerCallback):
@@ -187,6 +205,11 @@ def _make_callback(stage: Stage, optimizer: Any, steps: int) -> Any:
                 state.log_history[-1]["grad_norm"] = optimizer.last_grad_norm
             if figures:
                 stage.log_metrics(figures, step=state.global_step)
+
+        def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+            if measure is not None:
+                state.log_history[-1]["format_success"] = share = measure(kwargs["model"])
+                stage.log_metrics({"format_success": share}, step=state.global_step)
 
         def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
             assert self.progress is not None
@@ -209,11 +232,15 @@ def last_checkpoint(folder: Path) -> Path | None:
     return whole[-1] if whole else None
 
 
-def _rows(file: Path, *, merge: bool) -> list[TrainingRow]:
+def _turns(file: Path) -> list[tuple[list[int], list[int]]]:
     import pyarrow.parquet as pq
 
     table = pq.read_table(file, columns=["prompt_ids", "completion_ids"]).to_pylist()
-    return training_rows([(row["prompt_ids"], row["completion_ids"]) for row in table], merge=merge)
+    return [(row["prompt_ids"], row["completion_ids"]) for row in table]
+
+
+def _rows(file: Path, *, merge: bool) -> list[TrainingRow]:
+    return training_rows(_turns(file), merge=merge)
 
 
 def _report(stage: Stage, history: list[dict[str, Any]], rows: int, tokens: int, learned: int) -> None:
@@ -232,6 +259,9 @@ def _report(stage: Stage, history: list[dict[str, Any]], rows: int, tokens: int,
     figures = {"train_loss": steps[-1]["loss"]} if steps else {}
     if validation:
         figures |= {"val_loss_before": validation[0]["eval_loss"], "val_loss": validation[-1]["eval_loss"]}
+        written = [row["format_success"] for row in validation if "format_success" in row]
+        if written:
+            figures |= {"val_format_success_before": written[0], "val_format_success": written[-1]}
     stage.log_metrics(figures)
     stage.tracker.log_model(OUT, "sft", figures)
 

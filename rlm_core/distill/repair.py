@@ -43,11 +43,11 @@ def mend_turn(node: Rollout, index: int) -> Mended:
     if turn.error not in MENDABLE:
         return Mended(turn.text, (), "repl_error")
     repair = repair_turn(turn.text, known_variables(node.turns[:index]))
-    if repair.kinds and (runs := _reads_well(repair.text)):
+    if repair.kinds and (runs := reads_well(repair.text)):
         return Mended(repair.text, repair.kinds, None if runs else "format_error")
     if turn.error is ErrorClass.CODE:
         return Mended(turn.text, (), "repl_error")
-    if turn.error is not ErrorClass.NONE or not _reads_well(turn.text):
+    if turn.error is not ErrorClass.NONE or not reads_well(turn.text):
         return Mended(turn.text, (), "format_error")
     return Mended(turn.text, (), None)
 
@@ -65,7 +65,7 @@ def known_variables(turns: tuple[Turn, ...]) -> set[str]:
     return names
 
 
-def _reads_well(text: str) -> bool:
+def reads_well(text: str) -> bool:
     """Whether the harness can act on the turn: code that compiles, or an answer as text, and nothing unreadable."""
     parsed = parse_turn(text)
     if parsed.errors:

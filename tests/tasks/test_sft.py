@@ -97,6 +97,10 @@ def test_the_stage_learns_and_writes_a_model_that_loads(workspace: Path, base: P
     assert len(report["steps"]) == 10  # 20 rows / 4 a step * 2 epochs
     assert report["validation"][-1]["eval_loss"] < 0.7 * report["validation"][0]["eval_loss"]
     assert report["steps"][0]["grad_norm"] > 0
+    # at every evaluation, a curve: an untrained model writes no turn that the harness can act on
+    assert [row["format_success"] for row in report["validation"]] == [0.0] * len(report["validation"])
+    curve = stage.tracker.client.get_metric_history(stage.tracker.run_id, "format_success")
+    assert [point.step for point in curve] == [row["step"] for row in report["validation"]]
     curve = stage.tracker.client.get_metric_history(stage.tracker.run_id, "loss")
     assert len(curve) == 10
     assert not list(Path(".cache/sft").glob("*/checkpoint-*"))  # nothing is left to resume
