@@ -5,6 +5,7 @@ Ink is drawn in one marked colour, which the SVG turns into `currentColor`: plot
 
 from __future__ import annotations
 
+import html
 import io
 import re
 from collections.abc import Mapping, Sequence
@@ -113,4 +114,4 @@ def to_svg(figure: Figure, title: str) -> str:
     text = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", text, count=1)
     text = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", text, count=1)
     text = re.sub(r' id="(?:figure|axes|patch|line2d|text|matplotlib|xtick|ytick|legend)[^"]*"', "", text)
-    return text.replace("<svg", '<svg role="img"', 1).strip()
+    return text.replace("<svg", f'<svg role="img" aria-label="{html.escape(title)}"', 1).strip()

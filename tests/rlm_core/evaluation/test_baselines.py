@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
+import dataclasses
 import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rlm_core.evaluation import codeact, summary_agent
+from rlm_core.evaluation.arms import plan_arms
 from rlm_core.evaluation.benchmarks.item import count_tokens
 from rlm_core.evaluation.retrieval import PassageIndex
+from rlm_core.params import ArmParams
+from rlm_core.policies import ExpertPolicy
 from rlm_core.policies.base import Action, Message, PolicyError, PromptTooLong, Sampling
 from rlm_core.records import ErrorClass, Evidence, Query, Status
-from rlm_core.rollouts import RolloutConfig
+from rlm_core.rollouts import RolloutConfig, run_rollout
 
 NORTH = "The drought of nineteen twelve emptied the northern reservoirs."
 SOUTH = "Rainfall in the southern basin doubled within eleven years."
@@ -127,6 +133,21 @@ def test_a_benchmark_on_a_text_is_asked_for_its_own_form():
     assert "the form that the question asks for" in text
 
 
+# ---- the scripted expert, with and without recursion and strategy
+
+
+@pytest.mark.parametrize("recursion", [True, False])
+@pytest.mark.parametrize("strategy", [True, False])
+async def test_the_expert_plays_every_setting(recursion, strategy):
+    (plan,) = plan_arms([ArmParams(name="e", policy="expert", recursion=recursion, strategy=strategy)], [])
+    asked = query(f"{BARLEY} {NORTH}", p2=f"{NORTH} {BARLEY}")
+    rollout = await run_rollout(asked, ExpertPolicy(), plan.config(CONFIG))
+    assert rollout.status is Status.ANSWERED
+    assert len(rollout.children) == (2 if recursion else 0)
+    assert len(rollout.answer) == 2
+    assert all(NORTH in passage for passage in rollout.answer)
+
+
 # ---- summary agent
 
 
@@ -161,8 +182,6 @@ async def test_pieces_that_do_not_fit_are_halved():
 
 
 async def test_reading_stops_in_time_to_answer():
-    import dataclasses
-
     short = dataclasses.replace(CONFIG, max_tokens=300)  # 256 a call; ten are used: four calls, then the answer
     rollout = await summary_agent.answer(query(f"{BARLEY} " * 400), 0, Script(keep_notes), short, max_model_len=1024)
     assert rollout.status is Status.ANSWERED
@@ -184,12 +203,8 @@ async def test_failures_of_the_endpoint_and_of_time_are_no_answers():
 
     class Slow(Script):
         async def act(self, messages: Any, sampling: Sampling) -> Action:
-            import asyncio
-
             await asyncio.sleep(5)
             raise AssertionError
-
-    import dataclasses
 
     rollout = await summary_agent.answer(query(), 0, Refusing("x"), CONFIG, max_model_len=1024)
     assert (rollout.status, rollout.failure, rollout.answer) == (Status.FAILED, "refused", None)
