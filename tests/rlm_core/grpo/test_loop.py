@@ -15,10 +15,13 @@ from typing import Any
 import pytest
 import torch
 
+from rlm_core.grpo import group_advantages, turn_samples
 from rlm_core.grpo.actor import check_versions
+from rlm_core.grpo.draws import draw
 from rlm_core.grpo.learner import Learner, warmup
 from rlm_core.grpo.state import best_folder, checkpoints
 from rlm_core.records import Judgement, Query, Rollout, Turn
+from rlm_core.rollouts import derive_seed
 
 
 async def test_it_learns(play: SimpleNamespace, tmp_path: Path):
@@ -36,6 +39,24 @@ async def test_it_learns(play: SimpleNamespace, tmp_path: Path):
     assert all(row["ratio_outside"] == 0 and row["logp_gap"] < 1e-4 for row in state.curve)
     assert {entry.kind for entry in logs} == {"train", "val"}
     assert training.actor.version == 12
+
+
+async def test_it_is_the_recipe_written_out(play: SimpleNamespace, tmp_path: Path):
+    training = play.make_training(tmp_path, steps=2, eval_every=0)
+    training.judge = play.HashingJudge()
+    await training.run()
+
+    model = play.build_model("llama")
+    learner, actor, config = Learner(model, training.config), play.SelfActor(model), training.config
+    for step in range(2):
+        queries = draw(training.queries, 2, 2 * step, training.seed)
+        trees = await actor.roll_out(queries, samples=4, seed=derive_seed(training.seed, "train", step))
+        rewards = [training.judge.reward(tree.answer) for tree in trees]
+        advantages = [a for q in (0, 1) for a in group_advantages(rewards[4 * q : 4 * q + 4], scale_by_std=True)]
+        learner.update(turn_samples(trees, advantages, config), step)
+        await actor.publish(model)
+    for a, b in zip(model.parameters(), training.learner.model.parameters(), strict=True):
+        assert torch.equal(a, b)
 
 
 async def test_every_curve_is_there(play: SimpleNamespace, tmp_path: Path):
