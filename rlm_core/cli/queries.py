@@ -24,6 +24,8 @@ app = typer.Typer(help="Questions with their gold evidence.", no_args_is_help=Tr
 
 QUERIES, PARSED, OCR, PAPERS = (Path("data") / name for name in ("queries", "parsed", "ocr", "papers"))
 REPORT = Path("reports/queries.json")
+CACHE = Path(".cache/queries")
+"""Where the stage keeps the endpoint's replies."""
 OUT = Annotated[Path, typer.Option("--out", help="File or folder to write.")]
 
 
@@ -164,6 +166,30 @@ def _print_marks(path: Path, queries: list[Query]) -> None:
         low, high = row["ci95"]
         table.add_row(row["questions"], str(row["marked"]), str(row["good"]), share, f"{low:.2f} to {high:.2f}")
     console.print(table)
+
+
+@app.command("plan")
+def plan() -> None:
+    """What the endpoint writer of params.yaml would ask and cost, before its first call; nothing is sent.
+
+    The cost needs price_in_per_million and price_out_per_million of queries.endpoint.
+
+    Example: rlm-forge queries plan
+    """
+    from rlm_core.params import ParamsError, load_params
+    from rlm_core.synthesis.writing import plan_queries
+
+    groups = Path("data/groups.jsonl")
+    if not groups.exists():
+        raise _stop(f"{groups} is not there; make it: dvc repro groups")
+    try:
+        params = load_params()
+        figures = plan_queries(
+            read_jsonl(groups), _library(OCR), _library(PARSED), params.queries, params.seed, cache_folder=CACHE
+        )
+    except (ParamsError, ValueError) as error:
+        raise _stop(str(error)) from error
+    typer.echo(figures.sentence())
 
 
 @app.command("import")

@@ -42,8 +42,8 @@ class Writer(Protocol):
     def rejected(self) -> Counter[str]: ...
 
     @property
-    def usage(self) -> Mapping[str, int]:
-        """Requests and tokens; empty for a writer without a model."""
+    def usage(self) -> Mapping[str, float]:
+        """Requests, tokens and cost; empty for a writer without a model."""
         ...
 
     def prepare(self, groups: Iterable[Mapping[str, Sequence[Passage]]], singles: int, multis: int) -> None:

@@ -1,6 +1,6 @@
-"""The endpoint writer: a model writes questions over numbered paragraphs, and a second call verifies each passage.
+"""The endpoint writer: a model writes questions over numbered lines, and a second call verifies each passage.
 
-The model returns paragraph numbers, never text: evidence is cut from the OCR text by us, so its spans are exact. Every reply
+The model returns ranges of lines, never text: evidence is cut from the OCR text by us, so its spans are exact. Every reply
 is kept by a hash of what was asked (model, prompt version, messages); a second run asks only what is missing.
 """
 
@@ -23,14 +23,15 @@ from rlm_core.synthesis import endpoint_prompts as prompts
 from rlm_core.synthesis.chat import FIRST_WAIT_SECONDS, StructuredChat
 from rlm_core.synthesis.checks import gives_away
 from rlm_core.synthesis.drafts import Draft
+from rlm_core.synthesis.endpoint_plan import Ask, Plan, asked_for, jobs_of, plan_of, shown_passages
 from rlm_core.synthesis.passages import PaperIndex, Passage
 
 log = logging.getLogger("rlm.queries")
 T = TypeVar("T")
 
-MAX_PROMPT_CHARS = 60_000
-"""Of paragraphs shown in one call; longer papers are thinned evenly."""
 MAX_EVIDENCE_PER_PAPER = 2
+MIN_EVIDENCE_CHARS = 60
+"""Of a range of lines: less than a short sentence proves nothing."""
 
 
 class _Dropped(Exception):
@@ -58,40 +59,37 @@ class EndpointWriter:
         self._reused = 0
 
     @property
-    def usage(self) -> dict[str, int]:
-        """Requests, retries and tokens of this run, and replies taken from an earlier one."""
-        return {**asdict(self._chat.usage), "reused_replies": self._reused}
+    def usage(self) -> dict[str, float]:
+        """Requests, retries and tokens of this run, replies taken from an earlier one, and the cost where prices are known."""
+        usage = self._chat.usage
+        counts: dict[str, float] = {**asdict(usage), "reused_replies": self._reused}
+        cost = self._chat.endpoint.cost(usage.prompt_tokens, usage.completion_tokens)
+        return counts if cost is None else {**counts, "cost": cost}
 
     def prepare(self, groups: Iterable[Mapping[str, Sequence[Passage]]], singles: int, multis: int) -> None:
         """Write and verify all questions of all groups; raises `ChatError`, with finished replies kept."""
         asyncio.run(self._prepare(list(groups), singles, multis))
 
     async def _prepare(self, groups: list[Mapping[str, Sequence[Passage]]], singles: int, multis: int) -> None:
-        jobs: list[tuple[Kind, Mapping[str, Sequence[Passage]], int]] = []
-        for papers in groups:
-            if multis > 0 and len(papers) > 1:
-                jobs.append(("multi", papers, multis))
-            if singles > 0:
-                jobs += [("single", {paper: passages}, singles) for paper, passages in papers.items()]
-        self._announce(jobs)
+        jobs = jobs_of(groups, singles, multis)
+        log.info("question writer: %s", self.plan(groups, singles, multis).sentence())
         try:
             found = await _all([self._write(*job) for job in jobs])
         finally:
             await self._chat.aclose()
         for (kind, papers, _), drafts in zip(jobs, found, strict=True):
             self._drafts[kind, tuple(papers)] = drafts
-        log.info("question writer: %s", ", ".join(f"{v} {k.replace('_', ' ')}" for k, v in self.usage.items()))
+        log.info("question writer: %s", ", ".join(f"{k.replace('_', ' ')} {v:,}" for k, v in self.usage.items()))
 
-    def _announce(self, jobs: Sequence[tuple[Kind, Mapping[str, Sequence[Passage]], int]]) -> None:
-        """The cost, estimated before the first call: four characters a token."""
-        shown = sum(len(p.text) for _, papers, wanted in jobs for p in _shown(papers))
-        questions = sum(_asked_for(wanted) for _, _, wanted in jobs)
-        checks = questions * 3
-        tokens = shown // 4 + len(jobs) * 400 + checks * 450
-        log.info(
-            "question writer: %d calls for %d questions and about %d checks, some %d thousand prompt tokens at most",
-            len(jobs), questions, checks, tokens // 1000,
-        )  # fmt: skip
+    def plan(self, groups: Sequence[Mapping[str, Sequence[Passage]]], singles: int, multis: int) -> Plan:
+        """What `prepare` would ask, without asking."""
+        asked = []
+        for kind, papers, wanted in jobs_of(groups, singles, multis):
+            if shown := shown_passages(papers):
+                messages = prompts.write_messages(kind, prompts.Lines(shown), asked_for(wanted))
+                path = self._kept(messages)
+                asked.append(Ask(kind, len(papers), asked_for(wanted), messages, path is not None and path.exists()))
+        return plan_of(asked, self._chat.endpoint)
 
     def single(self, passages: Sequence[Passage], wanted: int) -> Iterator[Draft]:
         """The verified questions on one paper; empty unless `prepare` asked for them."""
@@ -102,13 +100,14 @@ class EndpointWriter:
         yield from self._drafts.get(("multi", tuple(papers)), ())
 
     async def _write(self, kind: Kind, papers: Mapping[str, Sequence[Passage]], wanted: int) -> list[Draft]:
-        shown = _shown(papers)
+        shown = shown_passages(papers)
         if not shown or (kind == "multi" and len({p.paper_id for p in shown}) < 2):
             return []
-        messages = prompts.write_messages(kind, shown, _asked_for(wanted))
+        lines = prompts.Lines(shown)
+        messages = prompts.write_messages(kind, lines, asked_for(wanted))
         proposals = await self._ask(messages, prompts.WRITE_SCHEMA, prompts.read_proposals, max_tokens=4096)
         index = PaperIndex([p for passages in papers.values() for p in passages])
-        drafts = await _all([self._draft(kind, p, shown, index, tuple(papers)) for p in proposals])
+        drafts = await _all([self._draft(kind, p, lines, index, tuple(papers)) for p in proposals])
         kept = [d for d in drafts if d is not None]
         return sorted(kept, key=lambda d: -len({p.paper_id for p in d.evidence})) if kind == "multi" else kept
 
@@ -116,13 +115,13 @@ class EndpointWriter:
         self,
         kind: Kind,
         proposal: prompts.Proposal,
-        shown: Sequence[Passage],
+        lines: prompts.Lines,
         index: PaperIndex,
         paper_ids: tuple[str, ...],
     ) -> Draft | None:
         """The proposal as a draft of verified evidence; None, counted by reason, when it does not hold up."""
         try:
-            return await self._checked(kind, proposal, shown, index, paper_ids)
+            return await self._checked(kind, proposal, lines, index, paper_ids)
         except _Dropped as dropped:
             self.rejected[str(dropped)] += 1
             return None
@@ -131,15 +130,18 @@ class EndpointWriter:
         self,
         kind: Kind,
         proposal: prompts.Proposal,
-        shown: Sequence[Passage],
+        lines: prompts.Lines,
         index: PaperIndex,
         paper_ids: tuple[str, ...],
     ) -> Draft:
-        if any(not 0 <= n < len(shown) for n in proposal.paragraphs):
-            raise _Dropped("names a paragraph that was not shown")
-        chosen = [shown[n] for n in dict.fromkeys(proposal.paragraphs)]
+        cuts = [lines.cut(first, last) for first, last in dict.fromkeys(proposal.ranges)]
+        chosen = [passage for passage in cuts if passage is not None]
+        if len(chosen) < len(cuts):
+            raise _Dropped("names lines that were not shown or lie in several paragraphs")
         if max(Counter(p.paper_id for p in chosen).values(), default=9) > MAX_EVIDENCE_PER_PAPER:
-            raise _Dropped("no or too many paragraphs named")
+            raise _Dropped("no or too many passages named")
+        if any(len(p.text) < MIN_EVIDENCE_CHARS for p in chosen):
+            raise _Dropped("names less than a sentence")
         if gives_away(proposal.question, [p.text for p in chosen]):
             raise _Dropped("gives its evidence away")
         verdicts = await _all([self._answers(proposal.question, p) for p in chosen])
@@ -166,9 +168,7 @@ class EndpointWriter:
         max_tokens: int,
     ) -> T:
         """A reply from an earlier run, or a new one, kept as the model gave it."""
-        endpoint = self._chat.endpoint
-        key = content_key(endpoint.base_url, endpoint.model, prompts.VERSION, list(messages))
-        path = self._cache / key[:2] / f"{key}.json" if self._cache else None
+        path = self._kept(messages)
         if path and path.exists():
             self._reused += 1
             return parse(read_json(path))
@@ -182,6 +182,12 @@ class EndpointWriter:
             write_json(path, reply)
         return parse(reply)
 
+    def _kept(self, messages: Sequence[Mapping[str, str]]) -> Path | None:
+        """Where the reply to these messages is kept."""
+        endpoint = self._chat.endpoint
+        key = content_key(endpoint.base_url, endpoint.model, prompts.VERSION, list(messages))
+        return self._cache / key[:2] / f"{key}.json" if self._cache else None
+
 
 async def _all(work: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
     """Results in order; at the first failure the others are cancelled and waited for."""
@@ -193,23 +199,6 @@ async def _all(work: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         raise
-
-
-def _asked_for(wanted: int) -> int:
-    """Half as many again: some will not survive the checks."""
-    return wanted + (wanted + 1) // 2
-
-
-def _shown(papers: Mapping[str, Sequence[Passage]]) -> list[Passage]:
-    """The paragraphs that may be evidence, thinned evenly, paper by paper, to what one call shows."""
-    room = MAX_PROMPT_CHARS // max(1, len(papers))
-    shown: list[Passage] = []
-    for passages in papers.values():
-        eligible = [p for p in passages if p.can_be_evidence]
-        total = sum(len(p.text) for p in eligible)
-        keep = len(eligible) if total <= room else max(1, len(eligible) * room // total)
-        shown += [eligible[i * len(eligible) // keep] for i in range(keep)] if eligible else []
-    return shown
 
 
 def _rival(question: str, chosen: Sequence[Passage], index: PaperIndex) -> Passage | None:

@@ -107,6 +107,12 @@ def _parts(text: str, kind: str) -> list[str]:
     return [text[low:high].strip() for low, high in zip(cuts, [*cuts[1:], len(text)], strict=True)]
 
 
+def sentences_of(text: str) -> list[tuple[int, int]]:
+    """Half-open ranges of a text's sentences, without the white space between."""
+    starts = [0, *(m.end() for m in _SENTENCE_END.finditer(text))]
+    return [(a, a + len(text[a:b].rstrip())) for a, b in zip(starts, [*starts[1:], len(text)], strict=True)]
+
+
 def is_prose(text: str) -> bool:
     """Sentences rather than a table, a formula or a list of names: mostly letters, some stop words, a full stop."""
     letters = sum(c.isalpha() or c.isspace() for c in text)

@@ -27,8 +27,8 @@ class QueryReport:
     """Drafts dropped, by reason."""
     warnings: list[str] = field(default_factory=list)
     writer: dict[str, str] = field(default_factory=dict)
-    usage: dict[str, int] = field(default_factory=dict)
-    """Of an endpoint writer: requests, retries, tokens."""
+    usage: dict[str, float] = field(default_factory=dict)
+    """Of an endpoint writer: requests, retries, tokens, and the cost where prices are known."""
 
     def add(self, split: Split, queries: Iterable[Query]) -> None:
         self.queries[split] += queries

@@ -11,12 +11,19 @@ from openai_server import Fault, OpenAIStub
 from library import SHARED, SUBJECTS, library
 from rlm_core.params import EndpointParams, QueriesParams
 from rlm_core.synthesis import write_queries
-from rlm_core.synthesis.chat import ChatError
+from rlm_core.synthesis.chat import ChatError, Unreadable
 from rlm_core.synthesis.endpoint import EndpointWriter
-from rlm_core.synthesis.passages import passages_of
+from rlm_core.synthesis.endpoint_prompts import Lines, read_proposals
+from rlm_core.synthesis.passages import Passage, passages_of
+from rlm_core.synthesis.writing import plan_queries
 
 PHRASES = [p for phrases in SHARED.values() for p in phrases]
 NUMBERED = re.compile(r"^\[(\d+)\] (.*)$", re.MULTILINE)
+
+
+def around(line: int) -> dict[str, int]:
+    """A made-up paragraph has two sentences, so its lines are 2n and 2n + 1."""
+    return {"first": line, "last": line}
 
 
 class Model:
@@ -38,19 +45,21 @@ class Model:
 
     def questions(self, rows, multi):
         if multi:
-            found = {p: [n for n, text in rows if p in text] for p in PHRASES}
-            return [{"question": f"What is known about {p}?", "paragraphs": n} for p, n in found.items() if len(n) > 1]
+            found = {p: [around(n) for n, text in rows if p in text] for p in PHRASES}
+            return [{"question": f"What is known about {p}?", "evidence": n} for p, n in found.items() if len(n) > 1]
         subject = next(s for names in SUBJECTS.values() for s in names if s in rows[0][1])
         good = [
-            {"question": f"What is new about {subject} {own}?", "paragraphs": [n]}
+            {"question": f"What is new about {subject} {own}?", "evidence": [around(2 * n)]}
             for n, own in enumerate(["nitrate leaching", "harvest schedule"])
         ]
         return [
             *good,
-            {"question": f"What is odd about {subject} nothing?", "paragraphs": [2]},  # not verified
-            {"question": "Which paragraph is not there about?", "paragraphs": [99]},
-            {"question": "Why " + " ".join(rows[3][1].split()[:9]) + " about?", "paragraphs": [3]},  # quotes
-            {"question": "Who is unnamed about?", "paragraphs": []},
+            {"question": f"What is odd about {subject} nothing?", "evidence": [around(4)]},  # not verified
+            {"question": "Which line is not there about?", "evidence": [around(99)]},
+            {"question": "Which lines are of two paragraphs about?", "evidence": [{"first": 1, "last": 2}]},
+            {"question": "Which lines run backwards about?", "evidence": [{"first": 1, "last": 0}]},
+            {"question": "Why " + " ".join(rows[6][1].split()[:9]) + " about?", "evidence": [around(6)]},  # quotes
+            {"question": "Who is unnamed about?", "evidence": []},
         ]  # fmt: skip
 
 
@@ -77,11 +86,15 @@ def test_questions_are_verified_and_evidence_is_cut_by_number(tmp_path):
     for query in queries:
         topic = query.question.split(" about ")[1].rstrip("?")
         assert all(topic in e.text for e in query.evidence)
-        assert all(e.text in {p.text for p in ocr[e.paper_id].paragraphs} for e in query.evidence)
+        for evidence in query.evidence:
+            assert any(
+                p.text.startswith(evidence.text) for p in ocr[evidence.paper_id].paragraphs
+            )  # its first sentence
+            assert evidence.text.endswith(".") and evidence.text.count(".") == 1
         assert query.provenance["writer"] == "endpoint" and query.provenance["model"] == "writer"
-    assert report.rejected["names a paragraph that was not shown"] == 12
+    assert report.rejected["names lines that were not shown or lie in several paragraphs"] == 3 * 12
     assert report.rejected["gives its evidence away"] == 12
-    assert report.rejected["no or too many paragraphs named"] == 12
+    assert report.rejected["no or too many passages named"] == 12
     assert report.rejected["passage not verified"] == report.rejected["too little verified evidence"] == 12
     assert report.usage["requests"] == calls and report.usage["prompt_tokens"] > 0
     assert again.usage["requests"] == 0 and again.usage["reused_replies"] == calls
@@ -104,7 +117,7 @@ async def test_a_rival_passage_that_answers_too_drops_the_question():
     _, ocr, _ = library(topics=("soil",))
     passages = passages_of(ocr["soil0"])
     rows = json.dumps(
-        {"questions": [{"question": "What happened with winter rye harvest schedule?", "paragraphs": [1]}]}
+        {"questions": [{"question": "What happened with winter rye harvest schedule?", "evidence": [around(2)]}]}
     )
 
     def reply(body):
@@ -117,12 +130,65 @@ async def test_a_rival_passage_that_answers_too_drops_the_question():
     assert writer.rejected["another passage answers as well"] == 1
 
 
+def test_the_plan_is_made_without_a_call_and_bounds_the_cost(tmp_path):
+    groups, ocr, parsed = library()
+    model = Model()
+    with OpenAIStub.in_thread(model) as stub:
+        params = params_of(stub, price_in_per_million=2.0, price_out_per_million=10.0)
+        plan = plan_queries(groups, ocr, parsed, params, 42, cache_folder=tmp_path)
+        assert stub.posts == []
+        report = write_queries(groups, ocr, parsed, params, 42, cache_folder=tmp_path)
+        again = plan_queries(groups, ocr, parsed, params, 42, cache_folder=tmp_path)
+    # 3 groups and 12 papers are asked for 3 questions each, and half as many again, rounded up: 5.
+    assert (plan.write_calls, plan.questions, plan.kept_replies) == (15, 15 * 5, 0)
+    assert plan.checks == round(12 * 5 * 2.2 + 3 * 5 * 4.5)
+    assert plan.cost == pytest.approx(2e-6 * plan.prompt_tokens + 10e-6 * plan.completion_tokens)
+    usage = report.usage
+    assert usage["cost"] == pytest.approx(2e-6 * usage["prompt_tokens"] + 10e-6 * usage["completion_tokens"])
+    assert plan.prompt_tokens > usage["prompt_tokens"]  # the stub counts words
+    assert (again.write_calls, again.kept_replies, again.cost) == (0, 15, 0.0)
+    assert "15 calls for 75 questions" in plan.sentence() and "answered by an earlier run" in again.sentence()
+    with pytest.raises(ValueError, match="asks no endpoint"):
+        plan_queries(groups, ocr, parsed, QueriesParams(), 42)
+
+
+def test_without_prices_the_cost_is_unknown_not_zero(tmp_path):
+    groups, ocr, parsed = library()
+    with OpenAIStub.in_thread(Model()) as stub:
+        plan = plan_queries(groups, ocr, parsed, params_of(stub), 42)
+        report = write_queries(groups, ocr, parsed, params_of(stub), 42)
+    assert plan.cost is None and "unknown" in plan.sentence() and "cost" not in report.usage
+
+
+def test_lines_are_sentences_numbered_through_and_cut_exactly():
+    passages = [
+        Passage("a", 0, "One is here. Two, by Smith et al. Three? Four."),
+        Passage("a", 1, "Five."),
+        Passage("b", 0, "Six."),
+    ]
+    lines = Lines(passages)
+    assert lines.text() == (
+        "\n# Paper a\n\n\n[0] One is here.\n[1] Two, by Smith et al. Three?\n[2] Four.\n\n[3] Five.\n\n# Paper b\n\n\n[4] Six."
+    )
+    assert lines.cut(0, 1).text == "One is here. Two, by Smith et al. Three?"
+    assert (lines.cut(4, 4).paper_id, lines.cut(4, 4).text) == ("b", "Six.")
+    assert lines.cut(2, 3) is None and lines.cut(3, 9) is None and lines.cut(-1, 0) is None
+
+
+@pytest.mark.parametrize(
+    "evidence", [None, [3], [{"first": 1}], [{"first": True, "last": 2}], [{"first": "1", "last": 2}]]
+)
+def test_a_reply_of_another_shape_is_unreadable(evidence):
+    with pytest.raises(Unreadable):
+        read_proposals({"questions": [{"question": "Why?", "evidence": evidence}]})
+
+
 def test_long_papers_are_thinned_to_what_a_call_shows(monkeypatch):
-    from rlm_core.synthesis import endpoint
+    from rlm_core.synthesis import endpoint_plan
 
     _, ocr, _ = library()
     papers = {p: passages_of(ocr[p]) for p in ("soil0", "soil1")}
-    monkeypatch.setattr(endpoint, "MAX_PROMPT_CHARS", 1500)
-    shown = endpoint._shown(papers)
+    monkeypatch.setattr(endpoint_plan, "MAX_PROMPT_CHARS", 1500)
+    shown = endpoint_plan.shown_passages(papers)
     assert {p.paper_id for p in shown} == {"soil0", "soil1"}
     assert sum(len(p.text) for p in shown) <= 1600 < sum(len(p.text) for ps in papers.values() for p in ps)
