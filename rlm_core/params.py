@@ -109,10 +109,39 @@ class EndpointParams(Section):
         return (prompt_tokens * self.price_in_per_million + completion_tokens * self.price_out_per_million) / 1e6
 
 
+class MrcrParams(Section):
+    """Conversations with several equal requests, in place of papers: to train on short ones and test on long ones."""
+
+    train_tokens: tuple[int, int] = (32_768, 65_536)
+    """Shortest and longest conversation to train on, in tokens, about."""
+    train_needles: int = Field(2, ge=2, le=8)
+    """Equal requests in each; every one of them gives a question."""
+    train_conversations: int = Field(64, ge=1)
+    """Conversations to train on."""
+    test_tokens: tuple[int, int] = (524_288, 1_048_576)
+    """Shortest and longest conversation of validation and test."""
+    test_needles: int = Field(8, ge=2, le=8)
+    """Equal requests in each of them."""
+    test_conversations: int = Field(2, ge=1)
+    """Conversations of validation, and as many others of the test."""
+
+    @model_validator(mode="after")
+    def _ranges_are_in_order(self) -> Self:
+        for name in ("train_tokens", "test_tokens"):
+            low, high = getattr(self, name)
+            if not 1000 <= low <= high:
+                raise ValueError(
+                    f"queries.mrcr.{name} must be two numbers, 1000 <= shortest <= longest, got {low}, {high}"
+                )
+        return self
+
+
 class QueriesParams(Section):
-    writer: Literal["extractive", "endpoint", "import"] = "extractive"
+    writer: Literal["extractive", "endpoint", "import", "mrcr"] = "extractive"
     """`extractive` needs no model: key phrases and templates over the OCR text; `endpoint` asks a model and verifies; `import`
-    takes the questions of a file."""
+    takes the questions of a file; `mrcr` makes long conversations and asks about them, papers are not read."""
+    mrcr: MrcrParams | None = None
+    """For `mrcr`: lengths and numbers."""
     endpoint: EndpointParams | None = None
     """For `endpoint`: who writes and verifies the questions."""
     questions: Path = Path("questions/import.jsonl")
@@ -135,6 +164,10 @@ class QueriesParams(Section):
     def _writer_has_its_endpoint(self) -> Self:
         if self.writer == "endpoint" and self.endpoint is None:
             raise ValueError("queries.writer is 'endpoint' but queries.endpoint is not set")
+        if self.writer == "mrcr" and self.mrcr is None:
+            raise ValueError(
+                "queries.writer is 'mrcr' but queries.mrcr is not set: give its lengths, or {} for the defaults"
+            )
         if self.val_share + self.test_share >= 1:
             raise ValueError(
                 "queries.val_share and queries.test_share leave nothing to train on: their sum must be under 1"
