@@ -30,6 +30,7 @@ from rlm_core.records import Judgement, Query, Rollout
 from rlm_core.rewards import Judge, judge_all
 from rlm_core.rollouts import RolloutConfig, RolloutStore
 from tasks.common import Stage, StageError, require, stage_main
+from tasks.contexts import read_contexts
 from tasks.judging import open_judge
 
 log = logging.getLogger("rlm.stage")
@@ -76,9 +77,9 @@ def run(stage: Stage) -> None:
 
 def load_queries(params: Params) -> tuple[list[Query], list[Query]]:
     """Test and validation queries with their contexts; at most `evaluate.max_queries` test ones, drawn by the seed."""
-    from rlm_core.papers import attach_context, load_library
+    from rlm_core.papers import attach_context
 
-    library = load_library(require(Path("data/parsed"), "parse"))
+    library = read_contexts()
     splits = []
     for split in ("test", "val"):
         path = require(Path("data/queries") / f"{split}.jsonl", "queries")

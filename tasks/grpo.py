@@ -17,12 +17,13 @@ from typing import TYPE_CHECKING, Any
 
 from rlm_core.files import read_jsonl, write_json
 from rlm_core.grpo.draws import draw
-from rlm_core.papers.library import attach_context, load_library
+from rlm_core.papers.library import attach_context
 from rlm_core.params import Params, load_params
 from rlm_core.policies import PolicyError
 from rlm_core.records import Query
 from rlm_core.rewards import Judge, make_judge
 from tasks.common import Stage, StageError, dump, log, require, stage_main
+from tasks.contexts import read_contexts
 from tasks.curves import Curves
 from tasks.judging import FOLDER, open_judge
 from tasks.training import (
@@ -52,7 +53,7 @@ REPORT = Path("reports/training.json")
 
 def run(stage: Stage) -> None:
     require(SFT, "sft")
-    queries, validation = _queries(TRAIN), _queries(VAL)
+    queries, validation = trainable_queries(TRAIN), trainable_queries(VAL)
     if not queries:
         raise StageError(f"{TRAIN} holds no query that can be trained on; add papers or raise queries.single_per_paper")
     try:
@@ -110,10 +111,10 @@ def _best_folder(folder: Path, state: TrainingState) -> Path:
     return best_folder(folder, state.best_step)
 
 
-def _queries(path: Path) -> list[Query]:
+def trainable_queries(path: Path) -> list[Query]:
     """Queries whose evidence lies in the parsed text, with their contexts."""
     require(path, "queries")
-    library = load_library(require(PARSED, "parse"))
+    library = read_contexts()
     rows = [Query.from_dict(row) for row in read_jsonl(path)]
     return [attach_context(q, library) for q in rows if q.evidence and all(e.span is not None for e in q.evidence)]
 

@@ -1,6 +1,7 @@
 """Stage `queries`: questions with ground-truth evidence, aligned to the parser's text and split by group.
 
 Reads data/groups.jsonl, data/ocr/, data/parsed/; writes data/queries/{train,val,test}.jsonl and reports/queries.json.
+The writer `mrcr` reads none of these: it makes conversations, and puts them in data/queries/contexts/.
 Replies of an endpoint writer are kept in .cache/queries/ and not paid for again.
 """
 
@@ -11,11 +12,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from rlm_core.evaluation.benchmarks import mrcr_queries
 from rlm_core.files import read_jsonl, write_json, write_jsonl
 from rlm_core.papers import load_library
+from rlm_core.papers.records import Paper
 from rlm_core.synthesis import QueryReport, write_queries
 from rlm_core.synthesis.chat import ChatError
+from rlm_core.synthesis.splits import SPLITS
 from tasks.common import Stage, StageError, require, stage_main
+from tasks.contexts import write_contexts
 
 log = logging.getLogger("rlm.queries")
 
@@ -29,15 +34,13 @@ ADVISED_TEST = 128
 
 
 def run(stage: Stage) -> None:
-    groups = list(read_jsonl(require(GROUPS, "groups")))
-    ocr, parsed = load_library(require(OCR, "ocr")), load_library(require(PARSED, "parse"))
-    try:
-        report = write_queries(groups, ocr, parsed, stage.params.queries, stage.params.seed, cache_folder=stage.cache)
-    except ValueError as error:
-        raise StageError(f"no questions from {GROUPS}, {OCR} and {PARSED}: {error}") from error
-    except ChatError as error:
-        raise StageError(f"the question writer's endpoint failed: {error}") from error
+    made: dict[str, Paper] = {}
+    if stage.params.queries.writer == "mrcr":
+        report, made = make_conversations(stage)
+    else:
+        report = write_about_papers(stage)
     _check(report)
+    write_contexts(made)
     for split, queries in report.queries.items():
         write_jsonl(OUT / f"{split}.jsonl", [q.to_dict() for q in queries])
     figures = report.to_dict()
@@ -46,6 +49,34 @@ def run(stage: Stage) -> None:
         log.warning("%s", warning)
     stage.log_metrics(metrics_of(figures))
     stage.log_artifact(REPORT)
+
+
+def write_about_papers(stage: Stage) -> QueryReport:
+    groups = list(read_jsonl(require(GROUPS, "groups")))
+    params = stage.params.queries
+    if params.writer == "import" and not params.questions.is_file():
+        raise StageError(
+            f"queries.questions: {params.questions} is no file; name one, a question a line (docs/queries.md)"
+        )
+    ocr, parsed = load_library(require(OCR, "ocr")), load_library(require(PARSED, "parse"))
+    try:
+        return write_queries(groups, ocr, parsed, params, stage.params.seed, cache_folder=stage.cache)
+    except ValueError as error:
+        raise StageError(f"no questions from {GROUPS}, {OCR} and {PARSED}: {error}") from error
+    except ChatError as error:
+        raise StageError(f"the question writer's endpoint failed: {error}") from error
+
+
+def make_conversations(stage: Stage) -> tuple[QueryReport, dict[str, Paper]]:
+    """Questions about conversations of `queries.mrcr`, and these as papers."""
+    assert stage.params.queries.mrcr is not None  # checked by QueriesParams
+    report = QueryReport(writer={"name": "mrcr", "version": mrcr_queries.VERSION})
+    made: dict[str, Paper] = {}
+    for split in SPLITS:
+        queries, papers = mrcr_queries.make_split(stage.params.queries.mrcr, split, stage.params.seed)
+        report.add(split, queries)
+        made |= papers
+    return report, made
 
 
 def _check(report: QueryReport) -> None:

@@ -20,7 +20,7 @@ from typing import Any
 
 from rlm_core.distill.cost import Meter, Tokens, describe, most_tokens
 from rlm_core.files import content_key, read_jsonl
-from rlm_core.papers import attach_context, load_library
+from rlm_core.papers import attach_context
 from rlm_core.params import Params, TeachParams
 from rlm_core.policies import ExpertPolicy, OpenAIPolicy, Policy
 from rlm_core.policies.expert import VERSION as EXPERT_VERSION
@@ -30,12 +30,12 @@ from rlm_core.repl import probe
 from rlm_core.rewards import LexicalJudge, make_judge
 from rlm_core.rollouts import Job, RolloutConfig, RolloutStore, failures, rollout_key, run_rollouts
 from tasks.common import Stage, StageError, require, stage_main
+from tasks.contexts import read_contexts
 from tasks.traces import log_rollouts
 
 log = logging.getLogger("rlm.teach")
 
 QUERIES = Path("data/queries")
-PARSED = Path("data/parsed")
 OUT = Path("data/teacher/rollouts.jsonl")
 SPLITS = ("train", "val")
 GIVE_UP_AFTER = 8
@@ -63,7 +63,7 @@ def run(stage: Stage) -> None:
 
 def load_queries(params: Params) -> list[Query]:
     """Train questions, then val ones, with their contexts; at most `teach.max_queries`, drawn by the seed."""
-    library = load_library(require(PARSED, "parse"))
+    library = read_contexts()
     splits = []
     for split in SPLITS:
         path = require(QUERIES / f"{split}.jsonl", "queries")

@@ -61,7 +61,7 @@ def from_json(answer: Any) -> Any:
 
 def as_passages(answer: Any) -> list[str]:
     """The passages of an answer as the rewards read them, after JSON in a text and the order of a set are settled."""
-    from rlm_core.rewards import answer_passages
+    from rlm_core.rewards.answers import answer_passages
 
     answer = from_json(answer)
     return answer_passages(sorted(answer, key=str) if isinstance(answer, set | frozenset) else answer)
