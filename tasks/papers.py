@@ -37,7 +37,8 @@ def run(stage: Stage) -> None:
                 log.warning("papers: %s left out: %s; %s", row["source"], row["problem"], row["remedy"])
         if not usable:
             kinds = ", ".join(f"{n} {kind}" for kind, n in Counter(row["problem"] for row in rows).items())
-            raise StageError(f"no usable paper in papers.source '{params.source}': {kinds or 'it is empty'}")
+            what = "text" if params.source == "texts" else "PDF"
+            raise StageError(f"no usable {what} in papers.source '{params.source}': {kinds or 'it is empty'}")
         write_jsonl(folder / "manifest.jsonl", rows)
     stage.log_metrics({"papers": len(usable), "papers_left_out": len(rows) - len(usable)})
 
