@@ -13,7 +13,7 @@ from rlm_core.params import ArmParams, Params, ParamsError, load_params, validat
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@pytest.mark.parametrize("profile", ["smoke", "cpu", "gpu"])
+@pytest.mark.parametrize("profile", ["smoke", "cpu", "gpu", "mrcr", "rlm-paper"])
 def test_profiles_are_valid_and_complete(profile: str) -> None:
     import yaml
 
