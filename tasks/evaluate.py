@@ -31,7 +31,7 @@ from rlm_core.rewards import Judge, judge_all
 from rlm_core.rollouts import RolloutConfig, RolloutStore
 from tasks.common import Stage, StageError, require, stage_main
 from tasks.contexts import read_contexts
-from tasks.judging import open_judge
+from tasks.judging import note_on, open_judge
 
 log = logging.getLogger("rlm.stage")
 
@@ -45,6 +45,7 @@ Verdicts = dict[str, list[Judgement | None]]
 def run(stage: Stage) -> None:
     params = stage.params
     test, validation = load_queries(params)
+    stage.tracker.log_datasets("evaluation", Path("data/queries/test.jsonl"))
     folders = model_folders(params)
     try:
         plans = plan_arms(params.evaluate.arms, [m for m in MODELS if m in folders], params.evaluate.temperatures)
@@ -63,6 +64,7 @@ def run(stage: Stage) -> None:
         params, plans, test, samples, judge=judge.name, config=config, digests=digests, retriever=retriever
     )
     evaluation["judge_check"] = judge_check
+    evaluation["notes"] = [*note_on(judge_check), *evaluation["notes"]]
     if all(arm["judge_mean"] is None for arm in evaluation["arms"].values()):
         raise StageError(
             f"judge {judge.name} gave no verdict on any answer: see the warnings above; nothing was written"
@@ -222,6 +224,8 @@ def publish(
     for name, arm in evaluation["arms"].items():
         figures = {k: v for k, v in arm.items() if isinstance(v, int | float) and not isinstance(v, bool)}
         stage.tracker.log_metrics({f"{name}.{key}": float(value) for key, value in figures.items()})
+        if (folder := Path("models") / name).exists():
+            stage.tracker.log_model_metrics(folder, {key: float(value) for key, value in figures.items()})
     stage.log_metrics({"queries": evaluation["n"]})
     for path in (EVALUATION, PLOTS, ROLLOUTS):
         stage.log_artifact(path)
@@ -255,7 +259,7 @@ def log_table(stage: Stage, name: str, table: Sequence[Mapping[str, Any]]) -> No
     """Rows as an MLflow table, which its UI compares between runs; none for no rows."""
     if table:
         columns = {key: [row.get(key) for row in table] for key in dict.fromkeys(key for row in table for key in row)}
-        stage.tracker.client.log_table(stage.tracker.run_id, columns, artifact_file=f"{name}.json")
+        stage.tracker.log_table(columns, f"{name}.json")
 
 
 if __name__ == "__main__":

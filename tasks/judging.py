@@ -59,6 +59,16 @@ def summary_of(report: dict[str, Any]) -> dict[str, Any]:
     return {"passed": report["passed"], "faults": report["faults"], **_figures(report)}
 
 
+def note_on(check: dict[str, Any] | None) -> list[str]:
+    """A sentence for the reader of a report; none for a judge that needs no check."""
+    if check is None:
+        return []
+    if not check["passed"]:
+        return [f"The judge FAILED its own check and was used all the same: {'; '.join(check['faults'])}."]
+    kappas = f"{check['kappa_precision']:.2f} for precision and {check['kappa_recall']:.2f} for recall"
+    return [f"The judge passed its own check on labelled answers: weighted kappa {kappas}."]
+
+
 def _figures(report: dict[str, Any]) -> dict[str, float]:
     figures = {
         "kappa_precision": report["agreement"]["precision"]["kappa"],

@@ -14,7 +14,7 @@ from rlm_core.params import validate_params
 from rlm_core.records import Evidence, Query
 from rlm_core.rewards import LexicalJudge, PanelJudge, RubricJudge
 from tasks.common import Stage, StageError
-from tasks.judging import open_judge
+from tasks.judging import note_on, open_judge
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "stubs"))
 
@@ -85,6 +85,8 @@ def test_a_judge_that_fails_stops_the_stage() -> None:
     assert not check["passed"]
     assert any("talked the judge" in fault for fault in check["faults"])
     assert stage.metrics["judge_check_gave_in_share"] == 1.0
+    (note,) = note_on(check)
+    assert note.startswith("The judge FAILED its own check and was used all the same: ")
 
 
 def test_a_judge_that_passes_is_used() -> None:
@@ -96,6 +98,8 @@ def test_a_judge_that_passes_is_used() -> None:
     assert check is not None
     assert check["passed"]
     assert check["kappa_recall"] > 0.95
+    assert note_on(check)[0].startswith("The judge passed its own check")
+    assert note_on(None) == []
 
 
 def test_a_panel_is_checked_as_one() -> None:
