@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
+
+from rlm_core.processes import die_with_parent
 
 ROOT = Path(__file__).resolve().parent.parent
 PREFECT_PORT = int(os.environ.get("PREFECT_PORT", "4200"))
@@ -16,11 +19,21 @@ def use_local_prefect() -> None:
 
     Settings that the user made (PREFECT_HOME, PREFECT_API_URL) win.
     """
+    end_with_worker()
     os.environ.setdefault("PREFECT_HOME", str(ROOT / ".prefect"))
     os.environ.setdefault("PREFECT_SERVER_ANALYTICS_ENABLED", "false")
     os.environ.setdefault("PREFECT_LOGGING_TO_API_WHEN_MISSING_FLOW", "ignore")
     if "PREFECT_API_URL" not in os.environ and (address := running_ui()):
         os.environ["PREFECT_API_URL"] = address
+
+
+def end_with_worker() -> None:
+    """In a process that a worker or `serve` started for one flow run: die with it, also when it is killed with -9.
+
+    Prefect leaves such a process running, with a stage that nobody watches.
+    """
+    if sys.orig_argv[1:3] == ["-m", "prefect.engine"]:
+        die_with_parent()
 
 
 def running_ui() -> str | None:

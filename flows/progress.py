@@ -9,7 +9,9 @@ from uuid import UUID
 
 from prefect.artifacts import create_progress_artifact, update_progress_artifact
 
-_LINE = re.compile(r"^(?:[\d:]{8} \w )?(?P<label>[\w.-][\w .-]*): (?P<done>\d+)/(?P<total>\d+) (?P<rest>\S.*, \S+/s.*)$")
+_LINE = re.compile(
+    r"^(?:[\d:]{8} \w )?(?P<label>[\w.-][\w .-]*): (?P<done>\d+)/(?P<total>\d+) (?P<rest>\S.*, \S+/s.*)$"
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
 import socket
@@ -48,7 +49,8 @@ def prefect_server(port: int) -> Iterator[str]:
     api = f"http://127.0.0.1:{port}/api"
     command = ["prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port)]
     before = os.environ.get("PREFECT_API_URL")
-    with _running("prefect", command, f"{api}/health"):
+    # else the browser's pages ask port 4200, wherever the server listens
+    with _running("prefect", command, f"{api}/health", PREFECT_UI_API_URL=api):
         os.environ["PREFECT_API_URL"] = api
         try:
             yield api
@@ -56,6 +58,17 @@ def prefect_server(port: int) -> Iterator[str]:
             os.environ.pop("PREFECT_API_URL", None)
             if before is not None:
                 os.environ["PREFECT_API_URL"] = before
+
+
+def own_prefect_server() -> None:
+    """A Prefect server for this process, where no other is set (PREFECT_API_URL), until the process ends.
+
+    Stopped by atexit, which comes after Prefect has sent its last logs and events: it would wait for a dead server.
+    """
+    if "PREFECT_API_URL" not in os.environ:
+        running = contextlib.ExitStack()
+        running.enter_context(prefect_server(free_port()))
+        atexit.register(running.close)
 
 
 @contextlib.contextmanager

@@ -35,9 +35,7 @@ def main() -> int:
         api = running.enter_context(prefect_server(PREFECT_PORT))
         running.callback(announce_ui, None)
         announce_ui(api)
-        print(
-            f"\nMLflow   {mlflow}\nPrefect  http://127.0.0.1:{PREFECT_PORT}  (deployments: pipeline/local and its parts)"
-        )
+        print(f"\nMLflow   {mlflow}\nPrefect  http://127.0.0.1:{PREFECT_PORT}  (every flow as deployment `local`)")
         print("Ctrl-C stops both; a flow that runs is cancelled.\n", flush=True)
         serve_flows()
     return 0

@@ -18,7 +18,7 @@ from mlflow import MlflowClient
 
 from flows.dvc import Outcome, repro
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.proof
 
 
 def environment_of(folder: Path) -> dict[str, str]:
@@ -78,7 +78,6 @@ def test_an_experiment_runs_what_its_param_changes_and_lands_in_mlflow(repositor
     assert [(r.info.run_name, r.info.status, r.data.params["grpo.lr"]) for r in runs] == [("grpo", "FINISHED", "0.25")]
 
 
-@pytest.mark.proof
 def test_a_queued_experiment_runs_elsewhere_and_lands_in_the_same_mlflow(repository: Path) -> None:
     run(repository, "dvc", "exp", "run", "--queue", "-n", "queued", "-S", "grpo.lr=0.75")
     run(repository, "dvc", "queue", "start")

@@ -1,0 +1,59 @@
+"""A person's view: a flow is started, and its run page in Prefect, its tasks and its artifacts are looked at in Chromium.
+
+RLM_SCREENSHOTS names a folder that keeps the pictures. Skipped where there is no Chromium.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import browser
+import pytest
+from serving import Api, free_port, start_ui
+
+pytestmark = [
+    pytest.mark.proof,
+    pytest.mark.skipif(browser.find() is None, reason="no chromium on the path (Debian: apt install chromium)"),
+]
+
+
+@pytest.fixture(scope="module")
+def api(toy_project: Path) -> Iterator[Api]:
+    port = free_port()
+    process = start_ui(toy_project, prefect=port, mlflow=free_port(), seconds=600)
+    yield Api(port)
+    process.kill()
+
+
+@pytest.fixture
+def pictures(tmp_path: Path) -> Path:
+    return Path(os.environ.get("RLM_SCREENSHOTS", tmp_path))
+
+
+def test_the_pages_of_a_run(api: Api, tmp_path: Path, pictures: Path) -> None:
+    run = api.start("pipeline/local", to_stage="parse", profile="smoke")
+    assert api.end_of(run, 600) == "COMPLETED"
+    api.tasks(run)
+    link = api.artifacts(run)["mlflow-run"]["data"]
+
+    site = str(api.client.base_url).removesuffix("/api/")
+    with browser.page(tmp_path / "profile") as page:
+        page.open(f"{site}/runs/flow-run/{run}")
+        page.wait_for("papers-to-parse", "Completed", "Running stage 'papers'", "Artifacts")
+        page.picture(pictures / "prefect-run.png")
+        page.click("Task Runs")
+        page.wait_for("papers-", "parse-")
+        page.click("Artifacts")
+        page.wait_for("progress-papers", "mlflow-run", "rollouts")
+        page.picture(pictures / "prefect-artifacts.png")
+
+        deployment = api.get("/deployments/name/pipeline/local")
+        page.open(f"{site}/deployments/deployment/{deployment['id']}/run")
+        page.wait_for("from_stage", "overrides", "Values that differ from the profile")
+        page.picture(pictures / "prefect-form.png")
+
+        page.open(link[link.index("(") + 1 : -1])
+        page.wait_for("pipeline", "grpo.lr")
+        page.picture(pictures / "mlflow-run.png")
