@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Literal
+from unicodedata import bidirectional
 
 from rlm_core.files import sha256_file
 from rlm_core.papers.layout import Layout, assemble
@@ -28,13 +29,12 @@ def parse_pdf(path: Path | str, mode: Literal["noisy", "columns"] = "noisy", *, 
     path = Path(path)
     with open_pdf(path) as pdf:
         info = read_info(pdf)
-        plain, boxes = [], []
+        plain, boxes, scanned = [], [], 0
         for page in read_pages(pdf, path):
             plain.append(page.plain)
             boxes.append(page.boxes)
-    letters = sum(char.isalnum() for page in plain for char in page)
-    if letters < 20:
-        raise PdfProblem("no-text", path, f"{letters} letters on {len(plain)} page(s)")
+            scanned += page.scanned
+    check_text(path, plain, scanned)
     layout = assemble(boxes, exact=True, title_hint=info.title)
     noisy = mode == "noisy"
     return Paper(
@@ -50,6 +50,24 @@ def parse_pdf(path: Path | str, mode: Literal["noisy", "columns"] = "noisy", *, 
         sha256=sha256_file(path),
         provenance={"layout": LAYOUT_VERSION},
     )
+
+
+MIN_LETTERS = 20
+MIN_LETTERS_OF_A_SCAN = 200
+"""A page: libraries stamp their scans with a line or two, which is no text layer."""
+
+
+def check_text(path: Path, pages: list[str], scanned: int) -> None:
+    """Raise `PdfProblem` where there is no text, where it is only stamps on scans, or where it runs from right to left."""
+    letters = sum(char.isalnum() for page in pages for char in page)
+    if letters < MIN_LETTERS:
+        raise PdfProblem("no-text", path, f"{letters} letters on {len(pages)} page(s)")
+    if scanned > 0.5 * len(pages) and letters < MIN_LETTERS_OF_A_SCAN * len(pages):
+        detail = f"{scanned} of {len(pages)} pages are images under {letters // len(pages)} letters a page"
+        raise PdfProblem("no-text", path, detail)
+    leftward = sum(bidirectional(char) in ("R", "AL") for page in pages for char in page)
+    if leftward > 0.5 * letters:
+        raise PdfProblem("right-to-left", path, f"{leftward} of {letters} letters")
 
 
 def locate_sections(layout: Layout, plain: list[str]) -> tuple[Section, ...]:

@@ -6,7 +6,16 @@ from pathlib import Path
 from typing import Literal
 
 ProblemKind = Literal[
-    "missing", "empty", "not-a-pdf", "truncated", "broken", "encrypted", "no-text", "no-pages", "too-large"
+    "missing",
+    "empty",
+    "not-a-pdf",
+    "truncated",
+    "broken",
+    "encrypted",
+    "no-text",
+    "no-pages",
+    "too-large",
+    "right-to-left",
 ]
 
 REMEDIES: dict[str, str] = {
@@ -18,6 +27,7 @@ REMEDIES: dict[str, str] = {
     "encrypted": "it needs a password: save an unprotected copy (for example `qpdf --decrypt --password=...`)",
     "no-text": "its pages are images without a text layer: add one (for example `ocrmypdf`) or leave it out",
     "no-pages": "it holds no page: leave it out",
+    "right-to-left": "its script runs from right to left, which no part of this project reads: leave it out",
     "too-large": "split it, or leave it out",
 }
 

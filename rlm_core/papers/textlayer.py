@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from rlm_core.papers.layout import PageBoxes, Piece
+from rlm_core.papers.layout.turning import Turn, turn_box
 from rlm_core.papers.problems import PdfProblem, check_file
 
 _STYLED = re.compile(r"bold|black|heavy|italic|oblique|-bd|-it\b|slant|cmb|cmti", re.IGNORECASE)
@@ -24,6 +25,8 @@ class PageText:
 
     plain: str
     boxes: PageBoxes
+    scanned: bool = False
+    """One image covers half of the page or more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +74,8 @@ def read_pages(pdf: Any, path: Path, *, boxes: bool = True) -> Iterator[PageText
             if len(page.chars) > MAX_CHARS_PER_PAGE:
                 raise PdfProblem("too-large", path, f"page {page.page_number} has {len(page.chars):,} characters")
             plain = page.extract_text() or ""
-            yield PageText(plain, _boxes(page) if boxes else PageBoxes(page.page_number, page.width, page.height, ()))
+            empty = PageBoxes(page.page_number, float(page.width), float(page.height), ())
+            yield PageText(plain, _boxes(page) if boxes else empty, _is_scanned(page))
         except PdfProblem:
             raise
         except Exception as error:
@@ -80,15 +84,27 @@ def read_pages(pdf: Any, path: Path, *, boxes: bool = True) -> Iterator[PageText
             page.close()
 
 
+def _is_scanned(page: Any) -> bool:
+    areas = [(image["x1"] - image["x0"]) * (image["bottom"] - image["top"]) for image in page.images]
+    return max(areas, default=0.0) >= 0.5 * float(page.width) * float(page.height)
+
+
 def _brief(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"[:200].rstrip(": ")
 
 
 def _boxes(page: Any) -> PageBoxes:
-    """Upright words, joined to pieces where the gap between them is under one font size."""
-    upright = page.filter(lambda obj: obj.get("object_type") != "char" or obj.get("upright", True))
-    words = upright.extract_words(x_tolerance_ratio=0.15, y_tolerance=2, return_chars=True)
-    fonts = Counter(char["fontname"] for word in words for char in word["chars"])
+    """Words that run the way most letters of the page do, joined to pieces where the gap is under one font size."""
+    from pdfplumber.utils import extract_words
+
+    chars = page.chars
+    turns = Counter(_turn(char["matrix"]) for char in chars)
+    turn = turns.most_common(1)[0][0] if turns else 0
+    left, top = float(page.bbox[0]), float(page.bbox[1])
+    width, height = float(page.width), float(page.height)
+    along = [_turned(c, turn, left, top, width, height) for c in chars if _turn(c["matrix"]) == turn]
+    words = extract_words(along, x_tolerance_ratio=0.15, y_tolerance=2, return_chars=True)
+    fonts = Counter(char["fontname"] for char in along)
     usual = fonts.most_common(1)[0][0] if fonts else ""
     runs: list[list[dict[str, Any]]] = []
     for word in words:
@@ -97,9 +113,27 @@ def _boxes(page: Any) -> PageBoxes:
             runs[-1].append(word)
         else:
             runs.append([word])
-    left, top = float(page.bbox[0]), float(page.bbox[1])
-    pieces = tuple(_piece(run, left, top, usual) for run in runs)
-    return PageBoxes(page.page_number, float(page.width), float(page.height), pieces)
+    pieces = tuple(_piece(run, usual) for run in runs)
+    if turn in (90, 270):
+        width, height = height, width
+    return PageBoxes(page.page_number, width, height, pieces, turn)
+
+
+def _turn(matrix: Sequence[float]) -> Turn:
+    """By how many degrees a letter must be turned clockwise to stand upright, from its matrix (PDF 32000, 8.3.3)."""
+    a, b = matrix[0], matrix[1]
+    if abs(b) > abs(a):
+        return 90 if b > 0 else 270
+    return 180 if a < 0 and matrix[3] < 0 else 0
+
+
+def _turned(
+    char: Mapping[str, Any], turn: Turn, left: float, top: float, width: float, height: float
+) -> dict[str, Any]:
+    """The letter in points from the page's own corner, upright."""
+    box = (char["x0"] - left, char["top"] - top, char["x1"] - left, char["bottom"] - top)
+    x0, above, x1, below = turn_box(box, turn, width, height)
+    return {**char, "x0": x0, "top": above, "x1": x1, "bottom": below, "doctop": above, "upright": True}
 
 
 def _size(chars: Sequence[Mapping[str, Any]]) -> float:
@@ -115,15 +149,15 @@ def _adjoins(last: Mapping[str, Any], word: Mapping[str, Any]) -> bool:
     return bool(overlap > 0.4 * lower and -2 < gap < 0.95 * max(last["size"], word["size"]))
 
 
-def _piece(run: Sequence[Mapping[str, Any]], left: float, top: float, usual_font: str) -> Piece:
+def _piece(run: Sequence[Mapping[str, Any]], usual_font: str) -> Piece:
     chars = [char for word in run for char in word["chars"]]
     longest = max(run, key=lambda word: len(word["text"]))
     return Piece(
         text=" ".join(word["text"] for word in run),
-        x0=run[0]["x0"] - left,
-        top=longest["top"] - top,
-        x1=run[-1]["x1"] - left,
-        bottom=longest["bottom"] - top,
+        x0=run[0]["x0"],
+        top=longest["top"],
+        x1=run[-1]["x1"],
+        bottom=longest["bottom"],
         size=_size(chars),
         styled=all(2 * sum(_styled(c["fontname"], usual_font) for c in w["chars"]) > len(w["chars"]) for w in run),
     )

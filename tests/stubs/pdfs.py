@@ -13,9 +13,14 @@ _PAD = bytes.fromhex("28BF4E5E4E758A4164004E56FFFA01082E2E00B6D0683E802F0CA9FE64
 
 
 def make_pdf(
-    pages: Sequence[Sequence[Row]], *, title: str = "", extra_trailer: str = "", size: tuple[int, int] = (WIDTH, HEIGHT)
+    pages: Sequence[Sequence[Row]],
+    *,
+    title: str = "",
+    extra_trailer: str = "",
+    size: tuple[int, int] = (WIDTH, HEIGHT),
+    page_entries: str = "",
 ) -> bytes:
-    """One PDF with Helvetica text (Latin-1)."""
+    """One PDF with Helvetica text (Latin-1); `page_entries` go into every page's dictionary."""
     kids = " ".join(f"{5 + 2 * n} 0 R" for n in range(len(pages)))
     objects = [
         "<< /Type /Catalog /Pages 2 0 R >>",
@@ -27,7 +32,7 @@ def make_pdf(
         lines = [f"BT /F1 {s} Tf 1 0 0 1 {x} {size[1] - y} Tm ({_escape(text)}) Tj ET" for x, y, s, text in rows]
         stream = "\n".join(lines)
         objects.append(
-            f"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 {size[0]} {size[1]}] "
+            f"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 {size[0]} {size[1]}] {page_entries} "
             f"/Resources << /Font << /F1 3 0 R >> >> /Contents {6 + 2 * number} 0 R >>"
         )
         objects.append(f"<< /Length {len(stream.encode('cp1252'))} >>\nstream\n{stream}\nendstream")
@@ -92,6 +97,39 @@ def image_only_pdf() -> bytes:
             "<< /Title () >>",
             "<< /Type /Page /Parent 2 0 R /MediaBox [0 0 595 842] /Contents 6 0 R >>",
             f"<< /Length {len(stream)} >>\nstream\n{stream}\nendstream",
+        ]
+    )
+
+
+def turned_pdf(text: str, size: float, matrix: str) -> bytes:
+    """One line of text with a text matrix of its own (PDF 32000, 9.4.2)."""
+    return _one_page(f"BT /F1 {size} Tf {matrix} Tm ({_escape(text)}) Tj ET")
+
+
+def scanned_pdf(stamp: str, pages: int) -> bytes:
+    """Pages of one grey image each, with a line of text below."""
+    stream = f"q {WIDTH} 0 0 700 0 142 cm /I1 Do Q BT /F1 8 Tf 1 0 0 1 60 40 Tm ({_escape(stamp)}) Tj ET"
+    image = (
+        "<< /Type /XObject /Subtype /Image /Width 1 /Height 1 /ColorSpace /DeviceGray /BitsPerComponent 8 /Length 1 >>\n"
+        "stream\nA\nendstream"
+    )
+    return _one_page(stream, pages=pages, image=image)
+
+
+def _one_page(stream: str, *, pages: int = 1, image: str = "<< >>") -> bytes:
+    """The same content on every page."""
+    kids = " ".join(f"{7 + n} 0 R" for n in range(pages))
+    resources = "/Resources << /Font << /F1 3 0 R >> /XObject << /I1 6 0 R >> >>"
+    page = f"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 {WIDTH} {HEIGHT}] {resources} /Contents 5 0 R >>"
+    return _file(
+        [
+            "<< /Type /Catalog /Pages 2 0 R >>",
+            f"<< /Type /Pages /Kids [{kids}] /Count {pages} >>",
+            "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /Encoding /WinAnsiEncoding >>",
+            "<< /Title () >>",
+            f"<< /Length {len(stream)} >>\nstream\n{stream}\nendstream",
+            image,
+            *[page] * pages,
         ]
     )
 

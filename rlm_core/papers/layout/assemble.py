@@ -14,6 +14,7 @@ from rlm_core.papers.layout.kinds import classify
 from rlm_core.papers.layout.labelled import is_labelled, labelled_blocks
 from rlm_core.papers.layout.margins import drop_running_heads
 from rlm_core.papers.layout.paragraphs import Block, Measure, measure, to_blocks
+from rlm_core.papers.layout.turning import turn_back
 from rlm_core.papers.records import PAGE_BREAK, Paragraph, ParagraphKind, Section
 
 _FLOW = frozenset({"body", "abstract", "reference"})
@@ -35,13 +36,13 @@ def assemble(pages: Sequence[PageBoxes], *, exact: bool, title_hint: str = "") -
     """Read pages as a person does. `exact`: sizes and weights come from a text layer, not from OCR boxes."""
     if is_labelled(pages):
         blocks, usual = labelled_blocks(pages), Measure(10.0, 12.0, exact)
-        return _compose(_joined(blocks, usual), len(pages))
+        return _compose(_joined(blocks, usual), pages)
     cleaned = drop_running_heads(pages)
     lines = reading_order(cleaned, exact=exact)
     usual = measure(lines, exact=exact)
     blocks = to_blocks(lines, usual)
     classify(blocks, usual, title_hint=title_hint, heights={page.number: page.height for page in pages})
-    return _compose(_joined(blocks, usual), len(pages))
+    return _compose(_joined(blocks, usual), pages)
 
 
 def _joined(blocks: Sequence[Block], usual: Measure) -> list[Block]:
@@ -106,7 +107,8 @@ def _continues(before: Block, block: Block, usual: Measure, *, indented: bool) -
     return indented and last.slack < 0.03 and usual.indent(first) < 0.4 and not block.heading
 
 
-def _compose(blocks: Sequence[Block], num_pages: int) -> Layout:
+def _compose(blocks: Sequence[Block], pages_read: Sequence[PageBoxes]) -> Layout:
+    num_pages = len(pages_read)
     texts: list[list[str]] = [[] for _ in range(num_pages)]
     for block in blocks:
         texts[block.first.page - 1].append(block.text)
@@ -131,20 +133,23 @@ def _compose(blocks: Sequence[Block], num_pages: int) -> Layout:
         elif block.kind == "body" and (run_in := patterns.RUN_IN.match(block.text)):
             section = run_in["title"]
             heads.append((section, start))
-        paragraphs.append(_paragraph(block, start, section))
+        paragraphs.append(_paragraph(block, start, section, pages_read[number]))
     ends = [*(start for _, start in heads[1:]), total][: len(heads)]
     sections = tuple(Section(title, start, end) for (title, start), end in zip(heads, ends, strict=True))
     title = " ".join(p.text for p in paragraphs if p.kind == "title")
     return Layout(title, _abstract(paragraphs), pages, sections, tuple(paragraphs))
 
 
-def _paragraph(block: Block, start: int, section: str) -> Paragraph:
+def _paragraph(block: Block, start: int, section: str, page: PageBoxes) -> Paragraph:
     box = (
         min(line.x0 for line in block.lines),
         min(line.top for line in block.lines),
         max(line.x1 for line in block.lines),
         max(line.bottom for line in block.lines),
     )
+    if page.turn:
+        sides = (page.width, page.height) if page.turn == 180 else (page.height, page.width)
+        box = turn_back(box, page.turn, *sides)
     rounded = (round(box[0], 1), round(box[1], 1), round(box[2], 1), round(box[3], 1))
     return Paragraph(block.text, block.first.page, rounded, cast(ParagraphKind, block.kind), start, section)
 

@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
+from rlm_core.papers.layout.turning import Turn
+
 
 @dataclass(frozen=True, slots=True)
 class Piece:
@@ -42,6 +44,8 @@ class PageBoxes:
     height: float
     pieces: tuple[Piece, ...]
     """In any order; in reading order where they have a `kind`."""
+    turn: Turn = 0
+    """Degrees clockwise by which the page was turned to read it; sizes and boxes are of the turned page."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -132,7 +132,7 @@ def _kind(block: Block, previous: Block | None, where: Place, usual: Measure, he
         return "body"
     if place != "references" and (patterns.letters_share(text) < 0.55 or _is_scrap(text)):
         return "other"
-    if place == "body" and (_is_code(block) or _is_unfilled(block)):
+    if place == "body" and (_is_code(block) or _is_unfilled(block, usual)):
         return "other"
     if usual.relative_size(block.lines) < (0.9 if usual.exact else 0.85) and place == "body":
         return "other"
@@ -158,11 +158,11 @@ def _is_code(block: Block) -> bool:
     return mean(bool(patterns.CODE_LINE.match(line.text.strip())) for line in block.lines) >= 0.5
 
 
-def _is_unfilled(block: Block) -> bool:
-    """Several lines none of which fills its column: cells and labels, for prose fills all lines but its last."""
+def _is_unfilled(block: Block, usual: Measure) -> bool:
+    """Several lines none of which fills a column: cells and labels, for prose fills all lines but its last."""
     if len(block.lines) < 2 or patterns.BULLET.match(block.first.text):
         return False
-    return max((line.x1 - line.x0) / max(1.0, line.right - line.left) for line in block.lines) < 0.6
+    return max(line.x1 - line.x0 for line in block.lines) < 0.6 * usual.width
 
 
 def _is_table(block: Block, previous: Block | None) -> bool:

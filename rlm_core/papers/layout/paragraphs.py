@@ -24,6 +24,8 @@ class Measure:
     """Sizes and weights come from a text layer; from OCR they are rough."""
     advance: float = 5.0
     """Width of a character in body text, which OCR gives much more truly than heights."""
+    width: float = 0.0
+    """Of a line that fills its column, in points; 0.0 where no line does."""
 
     @property
     def em(self) -> float:
@@ -93,8 +95,10 @@ def measure(lines: Sequence[Line], *, exact: bool) -> Measure:
         for a, b in pairwise(lines)
         if a.column == b.column and abs(a.size - size) < 0.3 * size and 0.7 * size < b.middle - a.middle < 2.6 * size
     ]
-    full = [(line.x1 - line.x0) / len(line.text) for line in lines if line.slack < 0.05 and len(line.text) > 25]
-    return Measure(size, _usual_step(steps) if steps else 1.2 * size, exact, median(full) if full else 0.5 * size)
+    full = [line for line in lines if line.slack < 0.05 and len(line.text) > 25]
+    advance = median((line.x1 - line.x0) / len(line.text) for line in full) if full else 0.5 * size
+    width = median(line.x1 - line.x0 for line in full) if full else 0.0
+    return Measure(size, _usual_step(steps) if steps else 1.2 * size, exact, advance, width)
 
 
 def _usual_step(steps: Sequence[float]) -> float:

@@ -118,3 +118,83 @@ def test_paragraphs_of_real_papers_agree_with_their_xml(shared_corpus):
         body = [_letters(p.text) for p in paper.paragraphs if p.kind == "body"]
         found = sum(max(ratio(g, b) for b in body) >= 90 for g in gold)
         assert found >= least * len(gold), (name, found, len(gold))
+
+
+@pytest.mark.parametrize(
+    ("matrix", "bbox"),
+    [
+        ("1 0 0 1 60 782", (60.0, 44.1, 322.4, 64.1)),  # upright, 60 points below the top
+        ("0 1 -1 0 60 100", (44.1, 479.6, 64.1, 742.0)),  # runs up from 100 points above the bottom
+        ("0 -1 1 0 60 742", (55.9, 100.0, 75.9, 362.4)),  # runs down from 100 points below the top
+        ("-1 0 0 -1 460 742", (197.6, 95.9, 460.0, 115.9)),  # upside down
+    ],
+)
+def test_text_that_runs_another_way_is_read_and_its_box_lies_where_the_page_shows_it(matrix, bbox, tmp_path):
+    """The title is 262.4 points long and 20 high; its baseline starts at the matrix's last two numbers."""
+    path = tmp_path / "turned.pdf"
+    path.write_bytes(pdfs.turned_pdf("Barley on drained land, part 1", 20, matrix))
+    paper = parse_pdf(path, "columns")
+    assert paper.text == "Barley on drained land, part 1"
+    assert paper.paragraphs[0].bbox == bbox
+
+
+def test_a_page_turned_by_its_rotate_entry_is_read(tmp_path):
+    path = tmp_path / "rotated.pdf"
+    path.write_bytes(pdfs.make_pdf(pdfs.article(), page_entries="/Rotate 90"))
+    body = [p.text for p in parse_pdf(path, "columns").paragraphs if p.kind == "body"]
+    assert body[:4] == list(pdfs.PARAGRAPHS)
+
+
+def test_a_page_of_two_hundred_inches_is_read(tmp_path):
+    path = tmp_path / "huge.pdf"
+    path.write_bytes(pdfs.make_pdf(pdfs.article(), size=(14_400, 14_400)))
+    assert parse_pdf(path, "columns").title == "Barley on drained land, part 1"
+
+
+def test_a_file_that_only_its_owners_password_protects_is_read(tmp_path):
+    """Opens without a password; what it forbids (printing, say) is no matter here. Its text is in the clear."""
+    path = tmp_path / "owner.pdf"
+    path.write_bytes(pdfs.encrypted_pdf([[]], password=""))
+    with pytest.raises(PdfProblem, match="no-text"):  # opened and found empty, not refused as encrypted
+        parse_pdf(path)
+
+
+def test_text_from_right_to_left_is_refused_by_name(tmp_path):
+    import typst
+
+    path = tmp_path / "hebrew.pdf"
+    source = tmp_path / "hebrew.typ"
+    source.write_text(
+        '#set text(font: "Libertinus Serif", dir: rtl)\n' + "השעורה נזרעה בשבוע הראשון של אפריל בכל החלקות. " * 8
+    )
+    typst.compile(str(source), output=str(path))
+    with pytest.raises(PdfProblem, match=r"right-to-left .*leave it out"):
+        parse_pdf(path)
+
+
+def test_a_scan_with_a_stamp_on_each_page_is_no_text(tmp_path):
+    """Half of each page or more is an image, and there are fewer than 200 letters a page."""
+    path = tmp_path / "scan.pdf"
+    stamp = "Downloaded from an archive on 3 May 1999 by 10.0.0.1"
+    path.write_bytes(pdfs.scanned_pdf(stamp, pages=3))
+    with pytest.raises(PdfProblem, match=r"no-text \(3 of 3 pages are images under \d+ letters"):
+        parse_pdf(path)
+
+
+@pytest.mark.slow
+def test_memory_does_not_grow_with_the_number_of_pages(tmp_path):
+    """300 pages take at most 24 MiB more than 30: their texts and boxes, without the parser's objects (0.4 MiB a page)."""
+    import subprocess
+    import sys
+
+    peaks = []
+    for pages in (30, 300):
+        path = tmp_path / f"{pages}.pdf"
+        path.write_bytes(pdfs.make_pdf([pdfs.article()[0][:8]] * pages))
+        code = (
+            "import sys; from rlm_core.papers import parse_pdf; parse_pdf(sys.argv[1], 'columns')\n"
+            "print(next(l for l in open('/proc/self/status') if l.startswith('VmHWM')).split()[1])"
+        )
+        done = subprocess.run([sys.executable, "-c", code, path], capture_output=True, text=True, check=True)
+        peaks.append(int(done.stdout) / 1024)
+    assert peaks[1] - peaks[0] < 24

@@ -29,7 +29,7 @@ def test_code_at_a_lines_start_does_not_give_the_line_its_size():
         word("the", 150, 10),
         word("tag of forecaster", 170, 10),
     ]
-    piece = _piece(line, 0, 0, "ABCDEF+Times-Roman")
+    piece = _piece(line, "ABCDEF+Times-Roman")
     assert (piece.size, piece.text) == (10, "capability:pred_ is the tag of forecaster")
     assert (piece.x0, piece.x1) == (50, 255)
 
