@@ -4,7 +4,7 @@ ENV ?= cpu
 BIN := .venv/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: help setup run test smoke proof ui bench lint types lock clean
+.PHONY: help setup run test smoke proof ablation ui bench lint types lock clean
 
 help:  ## What there is
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -23,6 +23,9 @@ test: setup  ## All tests
 
 proof: setup  ## Slow proofs: every stage killed with -9 in the middle, then resumed
 	@python -m pytest -m proof
+
+ablation: setup  ## Ways to credit children, and simpler training, at one budget of sampled tokens (hours)
+	@python -m flows.ablation
 
 ui: setup  ## MLflow and Prefect with the served flows
 	@python -m flows.ui

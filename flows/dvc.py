@@ -95,7 +95,7 @@ def run_dvc(
     environment["PYTHONUNBUFFERED"] = "1"
     deadline, pause = time.monotonic() + busy_seconds, 1.0
     while True:
-        code, tail = _stream(command, root, environment, on_line)
+        code, tail = stream_process(command, root, environment, on_line)
         if code == 0:
             return tail
         busy = any(_BUSY.search(line) for line in tail)
@@ -111,10 +111,10 @@ def run_dvc(
         pause = min(pause * 2, 30.0)
 
 
-def _stream(
+def stream_process(
     command: list[str], root: Path, environment: Mapping[str, str], on_line: Callable[[str], None]
 ) -> tuple[int, list[str]]:
-    """Run to the end; returns the exit code and the last lines."""
+    """Run to the end, each line of its log to `on_line`; returns the exit code and the last lines."""
     tail: deque[str] = deque(maxlen=40)
     process = spawn_bound(command, env=environment, cwd=str(root), stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     assert process.stdout is not None

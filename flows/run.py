@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
-import contextlib
-import os
 import sys
 from pathlib import Path
 
@@ -19,14 +16,10 @@ def main() -> int:
         print(error, file=sys.stderr)
         return 2
     from flows.environment import use_local_prefect
-    from flows.servers import free_port, prefect_server
+    from flows.servers import own_prefect_server
 
     use_local_prefect()
-    if "PREFECT_API_URL" not in os.environ:
-        # Stopped by atexit, which comes after Prefect has sent its last logs and events: it would wait for a dead server.
-        running = contextlib.ExitStack()
-        running.enter_context(prefect_server(free_port()))
-        atexit.register(running.close)
+    own_prefect_server()
     from flows.dvc import StageFailed
     from flows.pipeline import pipeline
 
