@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from rlm_core.cli.console import SafeConsole
 from rlm_core.cli.models import choose_model, model_identity, open_policy
 from rlm_core.files import content_key, write_json
 from rlm_core.params import Params, ParamsError, load_params
@@ -19,7 +19,7 @@ from rlm_core.policies import PolicyError
 if TYPE_CHECKING:
     from rlm_core.evaluation.benchmarks import BenchmarkItem
 
-console = Console()
+console = SafeConsole()
 CACHE = Path(".cache/bench")
 
 

@@ -6,16 +6,16 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from rlm_core.cli.console import SafeConsole
 from rlm_core.files import read_jsonl, write_json
 from rlm_core.params import EndpointParams, JudgeParams, ParamsError, load_params
 from rlm_core.records import Query
 
 app = typer.Typer(help="Check the judge.", no_args_is_help=True)
-console = Console()
+console = SafeConsole()
 CACHE = Path(".cache/judge")
 
 

@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.panel import Panel
 from rich.table import Table
 
+from rlm_core.cli.console import SafeConsole
 from rlm_core.files import read_json
 
-console = Console()
+console = SafeConsole()
 papers = typer.Typer(help="Papers: what was read, and what was left out.", no_args_is_help=True)
 
 

@@ -7,12 +7,11 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
+from rlm_core.cli.console import SafeConsole
 from rlm_core.params import Params
 from rlm_core.policies import Policy
 
-console = Console()
+console = SafeConsole()
 
 
 def choose_model(model: str | None) -> str:

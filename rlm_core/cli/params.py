@@ -9,14 +9,14 @@ from typing import Annotated, Any
 import typer
 import yaml
 from pydantic import BaseModel
-from rich.console import Console
 from rich.table import Table
 
+from rlm_core.cli.console import SafeConsole
 from rlm_core.files import write_text
 from rlm_core.params import Params, ParamsError, load_params
 
 app = typer.Typer(help="Check and explain params files.", no_args_is_help=True)
-console = Console()
+console = SafeConsole()
 
 
 @app.command()

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.panel import Panel
 from rich.table import Table
 
+from rlm_core.cli.console import SafeConsole
 from rlm_core.files import read_json, read_jsonl, write_json, write_jsonl
 from rlm_core.records import Query
 from rlm_core.synthesis.formats import READERS, Format
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rlm_core.papers.records import Paper
     from rlm_core.synthesis.splits import Split
 
-console = Console()
+console = SafeConsole()
 app = typer.Typer(help="Questions with their gold evidence.", no_args_is_help=True)
 
 QUERIES, PARSED, OCR, PAPERS = (Path("data") / name for name in ("queries", "parsed", "ocr", "papers"))
