@@ -110,6 +110,13 @@ class Api:
         rows = self.post("/logs/filter", logs={"flow_run_id": {"any_": [run]}}, sort="TIMESTAMP_ASC")
         return [row["message"] for row in rows]
 
+    def wait_for_log(self, run: str, *words: str, seconds: float = 120) -> None:
+        """Log lines come in batches, the last ones after the run has ended."""
+        deadline = time.monotonic() + seconds
+        while missing := [word for word in words if not any(word in line for line in (log := self.logs(run)))]:
+            assert time.monotonic() < deadline, f"no line with {missing} in:\n" + "\n".join(log[-40:])
+            time.sleep(0.5)
+
     def artifacts(self, run: str) -> dict[str, dict[str, Any]]:
         rows = self.post("/artifacts/filter", artifacts={"flow_run_id": {"any_": [run]}})
         return {row["key"]: row for row in rows}

@@ -108,10 +108,7 @@ def test_a_run_shows_states_logs_and_artifacts(api: Api, toy_project: Path) -> N
     assert "papers: 4/4 things" in artifacts["progress-papers"]["description"]
     assert "/#/experiments/" in artifacts["mlflow-run"]["data"]
     assert "/traces" in artifacts["rollouts"]["data"]
-    log = api.logs(run)
-    assert any("Running stage 'papers'" in line for line in log)
-    assert any("papers: 1/4 things" in line for line in log)
-    assert any(line.startswith("stage 'papers' is done (dvc.lock ") for line in log)
+    api.wait_for_log(run, "Running stage 'papers'", "papers: 1/4 things", "stage 'papers' is done (dvc.lock ")
 
     again = api.start("pipeline/local", from_stage="papers", to_stage="papers")
     assert api.end_of(again) == "COMPLETED"
@@ -133,10 +130,7 @@ def test_cancel_ends_all_processes_of_the_stage_and_the_next_run_goes_on(
     assert any("toy_stage.py ocr" in line for line in running_in(toy_project))
     # a second flow in this folder waits its turn
     second = api.start("pipeline/local", from_stage="papers", to_stage="papers")
-    while not any("workspace.lock is held by flow 'pipeline'" in line for line in api.logs(second)):
-        assert time.monotonic() < deadline, api.logs(second)
-        time.sleep(0.5)
-
+    api.wait_for_log(second, "workspace.lock is held by flow 'pipeline'", seconds=180)
     api.cancel(run)
     assert api.end_of(run) == "CANCELLED"
     left = [line for line in running_in(toy_project) if "toy_stage" in line or "sleep" in line or "dvc" in line]
