@@ -137,16 +137,17 @@ class MrcrParams(Section):
 
 
 class QueriesParams(Section):
-    writer: Literal["extractive", "endpoint", "import", "mrcr"] = "extractive"
+    writer: Literal["extractive", "endpoint", "import", "mrcr", "longbench-pro"] = "extractive"
     """`extractive` needs no model: key phrases and templates over the OCR text; `endpoint` asks a model and verifies; `import`
-    takes the questions of a file; `mrcr` makes long conversations and asks about them, papers are not read."""
+    takes the questions of a file; `mrcr` makes long conversations and asks about them, and `longbench-pro` takes the documents
+    and questions of that benchmark's file: papers are not read then."""
     mrcr: MrcrParams | None = None
     """For `mrcr`: lengths and numbers."""
     endpoint: EndpointParams | None = None
     """For `endpoint`: who writes and verifies the questions."""
     questions: Path = Path("questions/import.jsonl")
-    """For `import`: a question a line, with its papers and evidence (docs/queries.md). It must exist for every writer: DVC
-    watches it."""
+    """For `import`: a question a line, with its papers and evidence (docs/queries.md). For `longbench-pro`: its
+    longbench_pro.json. It must exist for every writer: DVC watches it."""
     marks: Path = Path("questions/marks.jsonl")
     """What readers marked with `rlm-forge queries review`: a question marked bad is left out. It must exist likewise."""
     multi_per_group: int = Field(3, ge=0)

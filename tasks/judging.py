@@ -64,7 +64,7 @@ def note_on(check: dict[str, Any] | None) -> list[str]:
     if check is None:
         return []
     if not check["passed"]:
-        return [f"The judge FAILED its own check and was used all the same: {'; '.join(check['faults'])}."]
+        return [f"UNSOUND judge: it fails its own check and was used all the same: {'; '.join(check['faults'])}."]
     kappas = f"{check['kappa_precision']:.2f} for precision and {check['kappa_recall']:.2f} for recall"
     return [f"The judge passed its own check on labelled answers: weighted kappa {kappas}."]
 

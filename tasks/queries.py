@@ -1,7 +1,7 @@
 """Stage `queries`: questions with ground-truth evidence, aligned to the parser's text and split by group.
 
 Reads data/groups.jsonl, data/ocr/, data/parsed/; writes data/queries/{train,val,test}.jsonl and reports/queries.json.
-The writer `mrcr` reads none of these: it makes conversations, and puts them in data/queries/contexts/.
+The writers `mrcr` and `longbench-pro` read none of these: they put what is asked about in data/queries/contexts/.
 Replies of an endpoint writer are kept in .cache/queries/ and not paid for again.
 """
 
@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from rlm_core.evaluation.benchmarks import mrcr_queries
+from rlm_core.evaluation.benchmarks import longbench_queries, mrcr_queries
 from rlm_core.files import read_jsonl, write_json, write_jsonl
 from rlm_core.papers import load_library
 from rlm_core.papers.records import Paper
@@ -37,6 +37,8 @@ def run(stage: Stage) -> None:
     made: dict[str, Paper] = {}
     if stage.params.queries.writer == "mrcr":
         report, made = make_conversations(stage)
+    elif stage.params.queries.writer == "longbench-pro":
+        report, made = take_documents(stage)
     else:
         report = write_about_papers(stage)
     _check(report)
@@ -76,6 +78,21 @@ def make_conversations(stage: Stage) -> tuple[QueryReport, dict[str, Paper]]:
         queries, papers = mrcr_queries.make_split(stage.params.queries.mrcr, split, stage.params.seed)
         report.add(split, queries)
         made |= papers
+    return report, made
+
+
+def take_documents(stage: Stage) -> tuple[QueryReport, dict[str, Paper]]:
+    """Questions and documents of the LongBench-Pro file that `queries.questions` names."""
+    params = stage.params.queries
+    report = QueryReport(writer={"name": "longbench-pro", "version": longbench_queries.VERSION})
+    try:
+        queries, made = longbench_queries.make_splits(
+            params.questions, val_share=params.val_share, test_share=params.test_share, seed=stage.params.seed
+        )
+    except ValueError as error:
+        raise StageError(f"queries.questions: {error}") from error
+    for split, rows in queries.items():
+        report.add(split, rows)
     return report, made
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from rlm_core.params import validate_params
 from rlm_core.records import Query
 from rlm_core.rollouts import read_rollouts
 from tasks import queries, teach
-from tasks.common import Stage
+from tasks.common import Stage, StageError
 from tasks.contexts import MADE, read_contexts, write_contexts
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "stubs"))
@@ -31,6 +32,9 @@ class Tracker:
 
     def log_artifact(self, path: Path) -> None:
         self.artifacts.append(path)
+
+    def log_datasets(self, context: str, *paths: Path) -> None:
+        self.artifacts += paths
 
 
 def stage_of(name: str, **changes: Any) -> Stage:
@@ -87,6 +91,35 @@ def test_a_teacher_reads_conversations(monkeypatch: pytest.MonkeyPatch) -> None:
     trees = list(read_rollouts(teach.OUT))
     assert len(trees) == 10
     assert all(tree.answer[0].startswith("User: Write a ") for tree in trees)
+
+
+def test_documents_of_a_benchmark_are_questions_to_teach_on() -> None:
+    rows_of_file = [
+        {
+            "id": f"r{n}", "context": f"Document {n // 2}. The code is {n}.", "language": "English", "token_length": "8k",
+            "primary_task": "T3. QA", "secondary_task": "T3.2 Single-Hop Fact QA", "question_nonthinking": f"Code {n}?",
+            "answer": [f"{n}"],
+        }
+        for n in range(40)
+    ]  # fmt: skip
+    for row in rows_of_file[1::2]:  # two questions a document
+        row["context"] = rows_of_file[int(row["id"][1:]) - 1]["context"]
+    Path("lbp.json").write_text(json.dumps(rows_of_file))
+    shares = {"val_share": 0.2, "test_share": 0.2}
+    stage = stage_of("queries", queries={"writer": "longbench-pro", "questions": "lbp.json", **shares})
+    queries.run(stage)
+    splits = {split: rows(split) for split in ("train", "val", "test")}
+    assert sum(map(len, splits.values())) == 40
+    documents = [{q.paper_ids for q in found} for found in splits.values()]
+    assert sum(map(len, documents)) == len(set().union(*documents)) == 20  # none in two splits
+    assert all(documents)
+    library = read_contexts()
+    for query in splits["train"]:
+        assert library[query.paper_ids[0]].text.startswith("Document")
+        assert query.evidence[0].span is None
+    Path("lbp.json").unlink()
+    with pytest.raises(StageError, match=r"queries\.questions: benchmark longbench-pro: no such file"):
+        queries.run(stage)
 
 
 def test_what_does_not_fit_is_told() -> None:

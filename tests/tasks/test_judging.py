@@ -86,7 +86,7 @@ def test_a_judge_that_fails_stops_the_stage() -> None:
     assert any("talked the judge" in fault for fault in check["faults"])
     assert stage.metrics["judge_check_gave_in_share"] == 1.0
     (note,) = note_on(check)
-    assert note.startswith("The judge FAILED its own check and was used all the same: ")
+    assert note.startswith("UNSOUND judge: it fails its own check and was used all the same: ")
 
 
 def test_a_judge_that_passes_is_used() -> None:
