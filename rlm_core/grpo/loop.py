@@ -78,6 +78,8 @@ class Training:
     """Rolled out while the last step trained."""
     _pending: list[StepLog] = field(default_factory=list, init=False)
     """Steps that no checkpoint holds yet."""
+    _save_seconds: float = field(default=0.0, init=False)
+    """Of the last checkpoint and its log; a step's figures tell those of the step before."""
 
     async def run(self) -> TrainingState:
         """Train from the newest checkpoint until the steps are done, the token budget is spent or patience ends."""
@@ -120,6 +122,7 @@ class Training:
         clock.lap("seconds_publish")
         figures = {**fig.batch_figures(batch), **fig.update_figures(update), **clock.laps}
         figures |= {"seconds_step": sum(clock.laps.values()), "policy_lag": float(step - batch.policy_step)}
+        figures["seconds_save"] = self._save_seconds
         self._finish(state, batch, figures | fig.per_second(figures))
 
     async def validate(self, state: TrainingState) -> None:
@@ -183,11 +186,13 @@ class Training:
                         "the judge; read some rollouts before you trust the reward", " and ".join(parted))  # fmt: skip
 
     def _save(self, state: TrainingState) -> None:
-        ahead = self._ahead.to_dict() if self._ahead else None
+        clock, ahead = _Clock(), self._ahead.to_dict() if self._ahead else None
         save_checkpoint(self.folder, self.learner, state, self.extra, ahead)
         for entry in self._pending:
             self.on_log(entry)
         self._pending.clear()
+        clock.lap("seconds_save")
+        self._save_seconds = clock.laps["seconds_save"]
 
     def _is_over(self, state: TrainingState) -> bool:
         limit = self.config.max_sampled_tokens

@@ -70,6 +70,7 @@ async def test_every_curve_is_there(play: SimpleNamespace, tmp_path: Path):
         *("entropy", "ratio_outside", "logp_gap", "kl", "clipped", "policy_lag", "turns_mean", "children_mean"),
         *("format_error_share", "code_error_share", "length_cut_share", "tokens_per_second", "train_tokens_per_second"),
         *("seconds_rollout", "seconds_judge", "seconds_wait", "seconds_train", "seconds_publish", "seconds_step"),
+        *("seconds_save", "distinct_answers_mean"),
         *("lr", "grad_norm", "loss", "groups", "dropped_groups", "dropped_share", "multi_groups", "guards_parted"),
     }
     assert wanted <= row.keys()
