@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import atexit
 import contextlib
 import os
 import socket
@@ -59,17 +58,6 @@ def prefect_server(port: int) -> Iterator[str]:
             os.environ.pop("PREFECT_API_URL", None)
             if before is not None:
                 os.environ["PREFECT_API_URL"] = before
-
-
-def own_prefect_server() -> None:
-    """A Prefect server for this process, where no other is set (PREFECT_API_URL), until the process ends.
-
-    Stopped by atexit, which comes after Prefect has sent its last logs and events: it would wait for a dead server.
-    """
-    if "PREFECT_API_URL" not in os.environ:
-        running = contextlib.ExitStack()
-        running.enter_context(prefect_server(free_port()))
-        atexit.register(running.close)
 
 
 def own_prefect_server() -> None:
