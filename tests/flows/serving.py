@@ -113,8 +113,12 @@ class Api:
     def wait_for_log(self, run: str, *words: str, seconds: float = 120) -> None:
         """Log lines come in batches, the last ones after the run has ended."""
         deadline = time.monotonic() + seconds
-        while missing := [word for word in words if not any(word in line for line in (log := self.logs(run)))]:
-            assert time.monotonic() < deadline, f"no line with {missing} in:\n" + "\n".join(log[-40:])
+        while True:
+            log = "\n".join(self.logs(run))
+            missing = [word for word in words if word not in log]
+            if not missing:
+                return
+            assert time.monotonic() < deadline, f"no line with {missing} in:\n{log[-3000:]}"
             time.sleep(0.5)
 
     def artifacts(self, run: str) -> dict[str, dict[str, Any]]:
