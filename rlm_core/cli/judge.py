@@ -88,7 +88,8 @@ def show(report: dict[str, Any]) -> None:
     )
     table = Table(title=title, title_justify="left")
     for column in ("answer", "n", "judged", "precision", "deserves", "recall", "deserves", "reward"):
-        table.add_column(column, justify="left" if column == "answer" else "right")
+        first = column == "answer"
+        table.add_column(column, justify="left" if first else "right", no_wrap=first)
     for row in report["kinds"]:
         cells = (row["precision"], row["label_precision"], row["recall"], row["label_recall"])
         table.add_row(row["kind"], str(row["n"]), str(row["judged"]), *map(_one, cells), _two(row["reward"]))
