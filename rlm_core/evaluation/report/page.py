@@ -59,6 +59,7 @@ def view(data: ReportData) -> dict[str, Any]:
         "notes": [note for note in notes if not is_loud(note)],
         "cards": cards(evaluation),
         "scripted": scripted_parts(data.params, evaluation),
+        "judge_check": facts(evaluation.get("judge_check")),
         "headers": [title for title, _ in known],
         "rows": [headline_view(name, arm, known, main=name == main) for name, arm in arms.items()],
         "detail_headers": [title for title, _ in DETAILS],

@@ -167,6 +167,8 @@ as the F1 counts them. <span class="gap">Amber</span>: gold evidence that the an
 {% else %}<span class="tag good">real</span>{% endif %}</td></tr>
 {% endfor %}</tbody></table></div>
 
+{% if judge_check %}<h3>The judge's check of itself, on labelled answers</h3>{{ facts_table(judge_check) }}{% endif %}
+
 {% if counts %}<h2>Data</h2>
 {% for name, rows in counts %}<details>
 <summary><b>{{ name }}</b></summary>{{ facts_table(rows) }}</details>

@@ -202,6 +202,14 @@ def test_costs_and_loud_notes_are_shown_where_there_are_any():
     assert "Quality against cost" not in render_report(data())
 
 
+def test_the_check_of_the_judge_stands_beside_its_verdicts():
+    check = {"passed": False, "faults": ["it gives 10 when told to"], "kappa_precision": 0.91}
+    page = Outline(render_report(data(evaluation={**data().evaluation, "judge_check": check})))
+    for part in ("The judge's check of itself", "it gives 10 when told to", "kappa precision", "0.91"):
+        assert part in page.text
+    assert "check of itself" not in Outline(render_report(data())).text
+
+
 def test_pass_at_k_is_drawn_where_there_are_several_samples():
     arms = {"sft": arm(pass_at={"1": 0.2, "2": 0.3, "4": 0.5}), "grpo": arm(pass_at={"1": 0.4, "2": None, "4": 0.5})}
     assert "Pass@k by k" in render_report(data(evaluation={**data().evaluation, "arms": arms}))
