@@ -6,7 +6,7 @@ import logging
 
 import typer
 
-from rlm_core.cli import ask, bench, doctor, judge, look, params, plan, prompts, queries, rollouts
+from rlm_core.cli import ask, bench, doctor, judge, papers, params, plan, prompts, queries, rollouts
 
 app = typer.Typer(
     name="rlm-forge",
@@ -20,7 +20,7 @@ app.command("doctor")(doctor.doctor)
 app.command("plan")(plan.plan)
 app.add_typer(judge.app, name="judge")
 app.add_typer(params.app, name="params")
-app.add_typer(look.papers, name="papers")
+app.add_typer(papers.app, name="papers")
 app.add_typer(queries.app, name="queries")
 app.add_typer(rollouts.app, name="rollouts")
 app.add_typer(prompts.app, name="prompts")

@@ -1,4 +1,4 @@
-"""`rlm-forge papers / queries`: look at what a stage made."""
+"""`rlm-forge papers`: what the stages papers, parse, ocr and groups made."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rlm_core.cli.console import SafeConsole
 from rlm_core.files import read_json
 
 console = SafeConsole()
-papers = typer.Typer(help="Papers: what was read, and what was left out.", no_args_is_help=True)
+app = typer.Typer(help="Papers: what was read, what was left out, who is grouped with whom.", no_args_is_help=True)
 
 
 def _need(path: Path, stage: str) -> Path:
@@ -24,7 +24,7 @@ def _need(path: Path, stage: str) -> Path:
     return path
 
 
-@papers.command("list")
+@app.command("list")
 def list_papers() -> None:
     """Every paper: pages as parsed and as read by OCR, and what was skipped and why."""
     from rlm_core.papers import load_library
@@ -42,7 +42,7 @@ def list_papers() -> None:
             console.print(f"[yellow]skipped: {escape(row['file'])}: {row['kind']}. {escape(row['remedy'])}[/]")
 
 
-@papers.command("show")
+@app.command("show")
 def show_paper(
     paper_id: str, view: Annotated[str, typer.Option(help="parsed (what a model reads) or ocr")] = "parsed"
 ) -> None:
@@ -58,3 +58,26 @@ def show_paper(
     for number, page in enumerate(paper.pages, 1):
         console.rule(f"page {number}")
         console.print(page, markup=False, highlight=False)
+
+
+@app.command("groups")
+def show_groups() -> None:
+    """Who is grouped with whom, each paper's nearest neighbour, near-duplicates, and figures that say how good it is.
+
+    A neighbour in another group is marked: the group was full, or the two are less alike than groups.min_similarity.
+    """
+    report = read_json(_need(Path("reports/groups.json"), "groups"))
+    table = Table("group", "key words", "paper", "nearest", "similarity")
+    for group in report["groups"]:
+        for number, row in enumerate(group["papers"]):
+            inside = row["nearest"] in group["paper_ids"]
+            nearest = "-" if row["nearest"] is None else escape(row["nearest"]) + ("" if inside else " (other group)")
+            head = (group["id"], escape(", ".join(group["key_words"]))) if number == 0 else ("", "")
+            table.add_row(*head, escape(f"{row['id']}: {row['title']}"), nearest, f"{row['similarity']:.2f}")
+        table.add_section()
+    console.print(table)
+    for pair in report["near_duplicates"]:
+        names = " and ".join(escape(name) for name in pair["papers"])
+        console.print(f"[yellow]nearly the same text: {names} share {pair['shared']:.0%}[/]")
+    for name, value in report["figures"].items():
+        console.print(f"{name.replace('_', ' ')}: {'-' if value is None else round(value, 3)}")
