@@ -18,7 +18,9 @@ class TreeFacts:
     turns: int
     """Of the root."""
     completion_tokens: int
-    """Of all nodes."""
+    """Of all nodes; 0 where the teacher counts none (the scripted expert)."""
+    characters: int
+    """Written in all turns of all nodes."""
     errors: tuple[str, ...]
     """The error class of every turn of every node, `none` included."""
     reward: float | None
@@ -30,6 +32,7 @@ def facts_of(trees: Sequence[Rollout], judgements: Sequence[Judgement | None]) -
         TreeFacts(
             turns=len(tree.turns),
             completion_tokens=tree.usage.completion_tokens,
+            characters=sum(len(turn.text) for node in tree.walk() for turn in node.turns),
             errors=tuple(str(turn.error) for node in tree.walk() for turn in node.turns),
             reward=verdict.reward if verdict else None,
         )
@@ -51,7 +54,7 @@ def save_before_after(facts: Sequence[TreeFacts], kept: Sequence[bool], path: Pa
     """Write the figure as PNG: all trees, and those kept (`kept` aligns with `facts`), as shares of each set."""
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-    from matplotlib.ticker import PercentFormatter
+    from matplotlib.ticker import MaxNLocator, PercentFormatter
 
     after = [fact for fact, passed in zip(facts, kept, strict=True) if passed]
     sets = ((facts, f"{len(facts)} trees before", BEFORE), (after, f"{len(after)} kept", AFTER))
@@ -75,16 +78,19 @@ def save_before_after(facts: Sequence[TreeFacts], kept: Sequence[bool], path: Pa
     histogram(
         turns, [[f.turns for f in s] for s, _, _ in sets], [i + 0.5 for i in range(most + 1)], "turns of the root"
     )
-    longest = max((fact.completion_tokens for fact in facts), default=0) + 1
-    by_tokens = [[f.completion_tokens for f in s] for s, _, _ in sets]
-    histogram(tokens, by_tokens, [longest * i / 12 for i in range(13)], "completion tokens a tree")
+    turns.xaxis.set_major_locator(MaxNLocator(integer=True))
+    counted = any(fact.completion_tokens for fact in facts)
+    by_size = [[f.completion_tokens if counted else f.characters for f in s] for s, _, _ in sets]
+    longest = max(by_size[0], default=0) + 1
+    size = "completion tokens a tree" if counted else "characters written a tree (this teacher counts no tokens)"
+    histogram(tokens, by_size, [longest * i / 12 for i in range(13)], size)
     by_reward = [[f.reward for f in s if f.reward is not None] for s, _, _ in sets]
     histogram(rewards, by_reward, [i / 10 for i in range(11)], "judge reward")
     for offset, (rows, label, colour) in zip((-0.2, 0.2), sets, strict=True):
         shares = error_shares(rows)
         errors.bar([i + offset for i in range(len(shares))], list(shares.values()), 0.4, label=label, color=colour)
         errors.set_xticks(range(len(shares)), list(shares))
-    errors.set_xlabel("turns with an error, by class (turns of kept trees, before turns are filtered)")
+    errors.set_xlabel("share of turns with an error, before turns are filtered")
     errors.yaxis.set_major_formatter(PercentFormatter(1))
     errors.legend()
     path.parent.mkdir(parents=True, exist_ok=True)
