@@ -392,6 +392,9 @@ class GrpoParams(Section):
     """How turns that share a prefix are computed; changes speed, not the gradient."""
     max_tokens_per_pass: int = Field(2048, ge=256)
     """Tokens of one forward pass: bounds memory."""
+    gradient_checkpointing: bool = False
+    """Keep only the input of each layer for the backward pass and compute the rest again: a third more work, a tenth of the
+    memory. Needed for long passes of large models; `rlm-forge plan` says."""
     length_cut: Literal["keep", "mask", "drop"] = "keep"
     """Turns cut at `max_tokens_per_turn`: `keep` trains them like others, `mask` leaves them out, `drop` leaves out their
     whole tree, as if it were not judged."""
