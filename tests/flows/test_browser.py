@@ -46,7 +46,7 @@ def test_the_pages_of_a_run(api: Api, tmp_path: Path, pictures: Path) -> None:
         page.click("Task Runs")
         page.wait_for("papers-", "parse-")
         page.click("Artifacts")
-        page.wait_for("progress-papers", "mlflow-run", "rollouts")
+        page.wait_for("mlflow-run", "rollouts", "with the judge's feedback")
         page.picture(pictures / "prefect-artifacts.png")
 
         deployment = api.get("/deployments/name/pipeline/local")

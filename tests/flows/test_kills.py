@@ -25,6 +25,7 @@ KILLED = {"parse", "ocr", "teach", "sft", "grpo", "evaluate"}
 
 def start(project: Path, stage: str, log: Path) -> subprocess.Popen[bytes]:
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    environment["RLM_LOCK_DIR"] = str(project / ".cache")  # not the machine's: others may train meanwhile
     with open(log, "ab") as out:
         command = [sys.executable, "-m", "dvc", "repro", "-s", stage]
         return subprocess.Popen(command, cwd=project, env=environment, stdout=out, stderr=subprocess.STDOUT)

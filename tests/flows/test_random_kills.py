@@ -106,7 +106,7 @@ def test_runs_survive_kills_at_random_moments(
         if not stage_starts(project, api, run):
             continue
         kind = dice.choice(list(VICTIMS))
-        time.sleep(dice.uniform(0.0, 12.0))
+        time.sleep(dice.uniform(0.0, 45.0))
         victims = processes(project, kind)
         stages = sorted({" ".join(p.cmdline()[-1:]) for p in processes(project, "stage")})
         told.append(f"{len(told)}: {kind} ({len(victims)}) during {', '.join(stages) or 'a pause between stages'}")
