@@ -48,6 +48,8 @@ class Learner:
             model = add_lora(model, config.lora, seed=seed)
         copied = config.beta > 0 and not has_adapter(model)
         self.reference = self.team.place(copy.deepcopy(model).requires_grad_(False)) if copied else None
+        if config.gradient_checkpointing:
+            recompute_layers(model)
         self.model = self.team.place(model)
         self.optimizer = MasterAdamW(self.model.parameters(), lr=config.lr, max_grad_norm=config.max_grad_norm)
         self.served = ServedModel(self)
@@ -139,6 +141,21 @@ class ServedModel:
         plain_model(model).save_pretrained(folder, state_dict=self.state_dict() if state_dict is None else state_dict)
         if has_adapter(model):
             save_adapter(model, Path(folder) / ADAPTER_FOLDER)
+
+
+def recompute_layers(model: Any) -> None:
+    """Have each layer keep its input alone and compute the rest again in the backward pass.
+
+    transformers does so in training mode only, so the model is put in that mode with every dropout at 0.
+    """
+    plain = plain_model(model)
+    plain.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+    plain.train()
+    for module in plain.modules():
+        if isinstance(module, torch.nn.Dropout):
+            module.p = 0.0
+        if hasattr(module, "attention_dropout"):
+            module.attention_dropout = 0.0
 
 
 def warmup(step: int, steps: int) -> float:

@@ -7,10 +7,12 @@ Formulas, with P parameters, P' of them trained, b bytes of the model's type, N 
     weights      b P                         masters    4 P'  (none where what trains is fp32 already)
     gradients    4 P'                        AdamW      8 P'
     reference    b P   (beta > 0, no adapter)
-    activations  N * layers * (b (2 h + 3 q + 4 k + 4 f) + 16 h)    h hidden, q and k widths of query and key, f of the MLP
+    activations  N * layers * (b (2 h + 3 q + 4 k + 4 f) + 16 h)    h hidden, q and k widths of query and key, f of the MLP;
+                 recomputed: that of one layer, and N * layers * b h
     logits       U V (b + 12)                fp32, their softmax and its gradient
     KV cache     2 * layers with full attention * k * b    bytes a token
-    training     4 P + 2 P' FLOP a token computed    forward, gradient of inputs, gradient of weights; 2 P more when beta > 0
+    training     4 P + 2 P' FLOP a token computed    forward, gradient of inputs, gradient of weights; 2 P more
+                 for a reference, and 2 P for recomputing
     sampling     2 P FLOP or one read of the weights a token and batch, whichever is slower
 
 A layer keeps for its backward pass: two norms (fp32 input, fp32 product, output), query, key and value before and after
@@ -170,13 +172,16 @@ def plan_step(shape: Shape, params: Params, device: Device, *, processes: int = 
     keeps_reference = grpo.beta > 0 and grpo.lora is None
     adapter = 0 if grpo.lora is None else 4 * trained
     per_token = b * (2 * shape.hidden + 3 * shape.query + 4 * shape.key + 4 * shape.mlp) + 16 * shape.hidden
+    activations = pass_tokens * shape.layers * per_token
+    if grpo.gradient_checkpointing:
+        activations = pass_tokens * (per_token + shape.layers * b * shape.hidden)
     trainer = {
         "weights": (b * shape.parameters + adapter) / processes,
         "masters": 4 * trained * has_masters / processes,
         "gradients": 4 * trained / processes,
         "AdamW": 8 * trained / processes,
         "reference": b * shape.parameters * keeps_reference / processes,
-        "activations": pass_tokens * shape.layers * per_token,
+        "activations": activations,
         "logits": scored * shape.vocabulary * (b + 12),
         "process": PROCESS_BYTES,
     }
@@ -185,7 +190,8 @@ def plan_step(shape: Shape, params: Params, device: Device, *, processes: int = 
     room = params.serve.kv_cache_gib * GIB
     if device.memory_gib is not None:
         room = max(0.0, 0.9 * device.memory_gib * GIB - weights)  # vLLM takes 0.9 of a GPU
-    flop_per_token = (4 * shape.parameters + 2 * trained) + 2 * shape.parameters * (grpo.beta > 0)
+    forwards = (grpo.beta > 0) + grpo.gradient_checkpointing  # beside the one that trains
+    flop_per_token = (4 + 2 * forwards) * shape.parameters + 2 * trained
     reads = load.sampled / min(load.trees, params.serve.max_num_seqs)  # decoding steps, each a read of the weights
     decode = max(reads * weights / device.bytes_per_second, 2 * shape.parameters * load.sampled / device.sample_flops)
     prefill = 2 * shape.parameters * (computed - load.sampled) / device.sample_flops

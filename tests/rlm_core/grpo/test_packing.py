@@ -12,9 +12,10 @@ import torch
 from rlm_core.grpo import accumulate_gradients, forward, policy_loss
 from rlm_core.grpo.branches import find_branches
 from rlm_core.grpo.forward import choose_packing
+from rlm_core.grpo.learner import Learner
 from rlm_core.grpo.packing import plan_passes
 from rlm_core.grpo.tries import build_trie, sort_key
-from rlm_core.params import GrpoParams
+from rlm_core.params import GrpoParams, LoraParams
 from rlm_core.records import TurnSample
 
 KINDS = ["llama", "qwen2", "qwen3", "mistral-window", "qwen2-window", "gemma3-window"]
@@ -163,3 +164,82 @@ def test_tree_computes_a_fraction_of_the_tokens(kit: SimpleNamespace):
 def test_an_unknown_packing_is_named():
     with pytest.raises(ValueError, match="'tree', 'chain' or 'none'"):
         plan_passes([], "forest", 10)
+
+
+@pytest.mark.parametrize("kind", ["llama", "mistral-window", "qwen2-window", "gemma3-window"])
+def test_flex_attention_is_given_the_same_mask(kit: SimpleNamespace, kind: str):
+    """FlexAttention's rule, asked for every pair of tokens, and its list of blocks, say what the dense mask says."""
+    dense_model, flex_model = kit.build_model(kind, "sdpa"), kit.build_model(kind, "flex_attention")
+    (work,) = plan_passes(kit.random_samples(11, num_rollouts=40), "tree", 4096)
+    assert work.ends is not None and work.depths is not None and work.num_tokens > 256  # several blocks of 128
+    ends, depths = torch.from_numpy(work.ends), torch.from_numpy(work.depths)
+    dense, flex = (forward._ancestor_masks(m, ends, depths) for m in (dense_model, flex_model))
+    pairs = [(dense[name], flex[name]) for name in dense] if isinstance(dense, dict) else [(dense, flex)]
+    for seen, blocks in pairs:
+        index = torch.arange(work.num_tokens)
+        zero = torch.tensor(0)
+        asked = blocks.mask_mod(zero, zero, index[:, None], index[None, :])
+        assert torch.equal(asked, seen[0, 0])
+        # A block that is left out has no pair that is seen.
+        size = blocks.BLOCK_SIZE[0]
+        padded = torch.nn.functional.pad(seen[0, 0], (0, -work.num_tokens % size, 0, -work.num_tokens % size))
+        by_block = padded.unflatten(0, (-1, size)).unflatten(2, (-1, size)).any(dim=3).any(dim=1)
+        assert torch.equal(blocks.to_dense()[0, 0].bool(), by_block)
+        assert not by_block.all()
+
+
+def test_a_tiny_qwen35_trains_a_step_with_chain_as_with_none(kit: SimpleNamespace):
+    """Adam's first step has the size of the learning rate whatever the gradient: the gradients are compared besides."""
+    samples = kit.random_samples(12, ephemeral=False)
+    learners = {}
+    for packing in ("none", "chain"):
+        learners[packing] = Learner(kit.build_model("qwen3.5"), GrpoParams(packing=packing, lr=1e-3, warmup_steps=0))
+    before = kit.build_model("qwen3.5").state_dict()
+    updates = {packing: learner.update(samples, 0) for packing, learner in learners.items()}
+    assert updates["chain"].report.packing == "chain"
+    assert updates["chain"].report.num_computed < updates["none"].report.num_computed
+    assert updates["chain"].grad_norm == pytest.approx(updates["none"].grad_norm, rel=1e-5)
+    states = {packing: learner.model.state_dict() for packing, learner in learners.items()}
+    change = torch.cat([(states["none"][name] - before[name]).flatten() for name in before])
+    packed = torch.cat([(states["chain"][name] - before[name]).flatten() for name in before])
+    assert change.abs().max() > 5e-4 and kit.relative(packed, change) < 1e-2
+
+
+def test_a_large_group_is_split_at_branches(kit: SimpleNamespace):
+    """Rollouts under a budget of a fifth of their tree: no sample is cut, and the sum is still that of the rows."""
+    model, samples = kit.build_model("qwen3"), kit.random_samples(13, num_rollouts=120)
+    (whole,) = plan_passes(samples, "tree", 100_000)
+    budget = max(256, whole.num_tokens // 5)
+    passes = plan_passes(samples, "tree", budget)
+    assert 3 < len(passes) < 8 and all(work.num_tokens <= budget for work in passes)
+    again = sum(work.num_tokens for work in passes) - whole.num_tokens
+    assert 0 < again < 0.1 * whole.num_tokens  # the openings of all passes but the first
+    config = GrpoParams(max_tokens_per_pass=budget)
+    loss, gradient = kit.loss_and_gradient(model, policy_loss(model, samples, config, "none"))
+    split, split_gradient = kit.loss_and_gradient(model, policy_loss(model, samples, config, "tree"))
+    assert split == pytest.approx(loss, rel=1e-5)
+    assert kit.relative(split_gradient, gradient) < 1e-5
+
+
+@pytest.mark.parametrize(
+    ("kind", "lora"), [("llama", None), ("gemma3-window", None), ("qwen3.5", None), ("llama", LoraParams())]
+)
+def test_recomputed_layers_give_the_same_update(kit: SimpleNamespace, kind: str, lora: LoraParams | None):
+    samples = kit.random_samples(14, ephemeral=False)
+    config = GrpoParams(lora=lora, beta=0.1, warmup_steps=0)
+    kept = Learner(kit.build_model(kind), config)
+    again = Learner(kit.build_model(kind), config.model_copy(update={"gradient_checkpointing": True}))
+    calls = 0
+    layer = again.model.get_base_model() if lora else again.model
+    original = layer.get_decoder().layers[0].mlp.forward
+
+    def counted(*arguments: object) -> object:
+        nonlocal calls
+        calls += 1
+        return original(*arguments)
+
+    layer.get_decoder().layers[0].mlp.forward = counted
+    first, second = kept.update(samples, 0), again.update(samples, 0)
+    assert calls == (3 if lora else 2)  # forward, once more on the way back, and as the reference with the adapter off
+    assert second.grad_norm == pytest.approx(first.grad_norm, rel=1e-5)
+    assert second.report.loss == pytest.approx(first.report.loss, abs=1e-6)

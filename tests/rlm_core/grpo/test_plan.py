@@ -68,6 +68,8 @@ def test_adapters_shards_and_a_reference_change_the_plan():
     assert lora["AdamW"] == 8 * 8 * (17280 + 17280) and lora["masters"] == lora["reference"] == 0
     assert trainer(beta=0.1)["reference"] == 2 * 134_515_008
     assert trainer(processes=4)["AdamW"] == trainer()["AdamW"] / 4
+    # One layer's 28,800 bytes a token, and 30 inputs of 576 in bf16.
+    assert trainer(gradient_checkpointing=True)["activations"] == 2048 * (28800 + 30 * 576 * 2)
     with pytest.raises(ValueError, match="no layer is named v_proj; there are q_proj, k_proj"):
         trainer(lora={"targets": ["v_proj"]})
 
