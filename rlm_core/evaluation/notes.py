@@ -58,3 +58,25 @@ def notes_on(
             )
     notes.append(f"A sample passes with a judge reward of {PASS_REWARD} or more.")
     return notes
+
+
+def sharpening_notes(comparisons: Sequence[Mapping[str, Any]]) -> list[str]:
+    """How much of a trained model's gain is left at further temperatures, by judge.
+
+    A gain that shrinks when both models are asked greedily was, so far, a sharper distribution rather than new skill.
+    """
+    judged = [row for row in comparisons if row["metric"] == "judge"]
+    gains = {(row["a"], row["b"]): row["difference"] for row in judged if row["family"] == "training"}
+    notes = []
+    for (a, b), gain in gains.items():
+        left = [
+            f"{row['difference']:+.3f} at {row['a'].removeprefix(f'{a}_t')}"
+            for row in judged
+            if row["family"] == "sharpening" and row["a"].startswith(f"{a}_t") and row["b"].startswith(f"{b}_t")
+        ]
+        if left:
+            notes.append(
+                f"{a} over {b} by judge: {gain:+.3f} at the evaluation's temperature, {', '.join(left)} "
+                "(0 is greedy). What is gone at lower temperatures was a sharper distribution, not a new skill."
+            )
+    return notes

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from rlm_core.evaluation.arms import ArmPlan, describe, order_of, settings_of
 from rlm_core.evaluation.comparisons import comparisons_of
-from rlm_core.evaluation.notes import notes_on
+from rlm_core.evaluation.notes import notes_on, sharpening_notes
 from rlm_core.evaluation.scoring import PASS_REWARD, Sample
 from rlm_core.evaluation.summary import Summary
 from rlm_core.params import Params
@@ -46,18 +46,20 @@ def summarise(
         for name in order
     }
     pairs = comparisons_of([by_name[name] for name in order])
+    comparisons = summary.compare(samples, pairs)
+    notes = notes_on(
+        queries,
+        arms,
+        judge=judge,
+        samples_per_query=params.evaluate.samples_per_query,
+        least_p=summary.least_p(pairs),
+    )
     return {
         "judge": judge,
         "n": len(queries),
         "arms": arms,
-        "comparisons": summary.compare(samples, pairs),
-        "notes": notes_on(
-            queries,
-            arms,
-            judge=judge,
-            samples_per_query=params.evaluate.samples_per_query,
-            least_p=summary.least_p(pairs),
-        ),
+        "comparisons": comparisons,
+        "notes": [*notes, *sharpening_notes(comparisons)],
         "clusters": len(set(summary.clusters)),
         "pass_reward": PASS_REWARD,
         "provenance": {

@@ -9,7 +9,7 @@ from pytest import approx
 
 from rlm_core.evaluation.arms import MODELS, plan_arms
 from rlm_core.evaluation.comparisons import Pair, clusters_of, comparisons_of
-from rlm_core.evaluation.notes import notes_on
+from rlm_core.evaluation.notes import notes_on, sharpening_notes
 from rlm_core.evaluation.scoring import Cause, Sample, chosen_papers, paper_selection, score_sample
 from rlm_core.evaluation.summary import Summary, counts_up_to, failures_of, quantile
 from rlm_core.evaluation.table import render_table
@@ -220,6 +220,24 @@ def test_large_clean_evaluations_need_few_notes():
     assert [note.split(":")[0] for note in few if "Holm" in note] == ["Comparisons of baselines"]
     arms["grpo"]["unscored"] = 30
     assert any("30 of 512 samples" in note for note in notes_on(queries, arms, judge="x", samples_per_query=4))
+
+
+def test_what_is_left_of_a_gain_at_other_temperatures_is_told():
+    def row(a: str, b: str, family: str, difference: float, metric: str = "judge") -> dict[str, Any]:
+        return {"a": a, "b": b, "family": family, "difference": difference, "metric": metric}
+
+    rows = [
+        row("grpo", "sft", "training", 0.126),
+        row("grpo", "base", "training", 0.5),
+        row("grpo_t0", "sft_t0", "sharpening", 0.012),
+        row("grpo_t0.5", "sft_t0.5", "sharpening", 0.017),
+        row("grpo_t0", "sft_t0", "sharpening", 0.9, "f1"),
+    ]
+    (note,) = sharpening_notes(rows)
+    assert note.startswith(
+        "grpo over sft by judge: +0.126 at the evaluation's temperature, +0.012 at 0, +0.017 at 0.5 ("
+    )
+    assert sharpening_notes(rows[:2]) == []
 
 
 # ---- the table
