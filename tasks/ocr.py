@@ -11,7 +11,7 @@ from typing import Any
 
 from rlm_core.fanout import ClusterError, spread
 from rlm_core.files import content_key, read_json, read_jsonl, write_json
-from rlm_core.papers.engines import EngineError, OcrEngine, make_engine
+from rlm_core.papers.engines import EngineError, OcrEngine, make_engine, surya_address
 from rlm_core.papers.folders import publishing
 from rlm_core.papers.ocr import PageJob, page_from_row, paper_of, pdf_outline, read_job
 from rlm_core.papers.problems import PdfProblem
@@ -103,7 +103,7 @@ def _document(stage: Stage, row: dict[str, Any], engine: OcrEngine) -> Document:
     key = content_key(row["sha256"], engine.name, engine.version, engine.settings, params.dpi)
     folder = stage.cache / key
     jobs = [
-        PageJob(row["id"], pdf, number, params.dpi, engine.name, engine.version, params.surya_url)
+        PageJob(row["id"], pdf, number, params.dpi, engine.name, engine.version, surya_address(params.surya_url))
         for number in range(1, num_pages + 1)
     ]
     pages = tuple((job, folder / f"{job.number:04d}.json") for job in jobs)

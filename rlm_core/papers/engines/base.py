@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any, Protocol
 
 from rlm_core.papers.layout import Piece
@@ -33,6 +34,11 @@ class OcrEngine(Protocol):
         ...
 
 
+def surya_address(surya_url: str | None) -> str | None:
+    """The address given, else the one in SURYA_INFERENCE_URL, the variable of surya's own client."""
+    return surya_url or os.environ.get("SURYA_INFERENCE_URL")
+
+
 def make_engine(name: str, *, dpi: int = 150, surya_url: str | None = None) -> OcrEngine:
     """Make `rapidocr`, `tesseract` or `surya`; raises `EngineError` where it cannot work here."""
     if name == "rapidocr":
@@ -46,7 +52,9 @@ def make_engine(name: str, *, dpi: int = 150, surya_url: str | None = None) -> O
     if name == "surya":
         from rlm_core.papers.engines.surya import SuryaEngine
 
-        if not surya_url:
-            raise EngineError("the engine 'surya' needs the address of its server: set ocr.surya_url")
-        return SuryaEngine(surya_url)
+        if not (address := surya_address(surya_url)):
+            raise EngineError(
+                "the engine 'surya' needs the address of its server: set ocr.surya_url or SURYA_INFERENCE_URL"
+            )
+        return SuryaEngine(address)
     raise EngineError(f"no OCR engine {name!r}; there are rapidocr, tesseract and surya")

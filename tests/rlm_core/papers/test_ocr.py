@@ -87,7 +87,13 @@ def test_an_engine_that_sees_nothing_is_a_problem_of_the_paper(article):
         ocr_pdf(article, engine)
 
 
+def test_suryas_own_variable_gives_its_address(surya, monkeypatch):
+    monkeypatch.setenv("SURYA_INFERENCE_URL", surya.url)
+    assert make_engine("surya").version == "datalab-to/surya-ocr-2"
+
+
 def test_engines_say_what_is_missing(monkeypatch):
+    monkeypatch.delenv("SURYA_INFERENCE_URL", raising=False)
     with pytest.raises(EngineError, match="there are rapidocr, tesseract and surya"):
         make_engine("nougat")
     with pytest.raises(EngineError, match=r"set ocr\.surya_url"):
