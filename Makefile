@@ -21,7 +21,7 @@ smoke: setup  ## The whole pipeline with profiles/smoke.yaml, in a copy under .s
 test: setup  ## All tests
 	@python -m pytest
 
-proof: setup  ## Slow proofs: every stage killed with -9 in the middle, then resumed
+proof: setup  ## Slow proofs: kills at random moments, other machines, a browser, DVC experiments (RLM_KILLS=20)
 	@python -m pytest -m proof
 
 ablation: setup  ## Ways to credit children, and simpler training, at one budget of sampled tokens (hours)

@@ -19,11 +19,11 @@ from flows.stages import Work, run_stages, stage_range  # noqa: E402
 @described
 def pipeline(
     profile: Profile = CURRENT,
-    overrides: Overrides = NOTHING,
     from_stage: StageName = "papers",
     to_stage: StageName = "report",
     force: bool = False,
     gpu: Where = "here",
+    overrides: Overrides = NOTHING,
 ) -> str:
     """Run stages in order; what has not changed since its last run is skipped."""
     work = Work(stage_range(from_stage, to_stage), resolve(profile, overrides), force=force, gpu=gpu)
@@ -32,21 +32,21 @@ def pipeline(
 
 @flow
 @described
-def synthesize(profile: Profile = CURRENT, overrides: Overrides = NOTHING, force: bool = False) -> str:
+def synthesize(profile: Profile = CURRENT, force: bool = False, overrides: Overrides = NOTHING) -> str:
     """Papers to questions with evidence: papers, parse, ocr, groups, queries."""
     return run_stages("synthesize", Work(stage_range("papers", "queries"), resolve(profile, overrides), force=force))
 
 
 @flow
 @described
-def distill(profile: Profile = CURRENT, overrides: Overrides = NOTHING, force: bool = False) -> str:
+def distill(profile: Profile = CURRENT, force: bool = False, overrides: Overrides = NOTHING) -> str:
     """The teacher's rollouts, filtered and repaired into samples to learn from: teach, distill."""
     return run_stages("distill", Work(stage_range("teach", "distill"), resolve(profile, overrides), force=force))
 
 
 @flow
 @described
-def train(profile: Profile = CURRENT, overrides: Overrides = NOTHING, force: bool = False, gpu: Where = "here") -> str:
+def train(profile: Profile = CURRENT, force: bool = False, gpu: Where = "here", overrides: Overrides = NOTHING) -> str:
     """Train the model, first on the samples, then on its own rollouts: sft, grpo."""
     work = Work(stage_range("sft", "grpo"), resolve(profile, overrides), force=force, gpu=gpu)
     return run_stages("train", work)
@@ -55,7 +55,7 @@ def train(profile: Profile = CURRENT, overrides: Overrides = NOTHING, force: boo
 @flow
 @described
 def evaluate(
-    profile: Profile = CURRENT, overrides: Overrides = NOTHING, force: bool = False, gpu: Where = "here"
+    profile: Profile = CURRENT, force: bool = False, gpu: Where = "here", overrides: Overrides = NOTHING
 ) -> str:
     """Judge the model against the baselines and write the report: evaluate, report."""
     work = Work(stage_range("evaluate", "report"), resolve(profile, overrides), force=force, gpu=gpu)

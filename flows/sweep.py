@@ -43,9 +43,9 @@ class Variant(BaseModel):
 def sweep(
     variants: Annotated[list[Variant], Field(min_length=1)],
     profile: Profile = CURRENT,
-    overrides: Overrides = NOTHING,
     from_stage: StageName = "papers",
     to_stage: StageName = "report",
+    overrides: Overrides = NOTHING,
 ) -> str:
     """Run each variant in a copy of the project under .cache/sweeps, then compare them; returns the MLflow run's id.
 
@@ -73,9 +73,7 @@ def sweep(
         create_table_artifact(
             key="sweep", table=rows, description=f"Arm `{ARM}` of each variant, on its own questions."
         )
-        tracker.client.log_table(
-            tracker.run_id, {k: [row[k] for row in rows] for k in rows[0]}, artifact_file="sweep.json"
-        )
+        tracker.log_table({key: [row[key] for row in rows] for key in rows[0]}, "sweep.json")
         if failed := [row["variant"] for row in rows if row["state"] != "finished"]:
             raise StageFailed(f"of {len(rows)} variants {len(failed)} failed: {', '.join(failed)}; the table says why")
     return tracker.run_id

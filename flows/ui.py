@@ -43,10 +43,11 @@ def main() -> int:
 
 def served_flows() -> list[Any]:
     """Every flow that a person starts."""
+    from flows.ablation import ablation
     from flows.pipeline import distill, evaluate, pipeline, synthesize, train
     from flows.sweep import sweep
 
-    return [pipeline, synthesize, distill, train, evaluate, sweep]
+    return [pipeline, synthesize, distill, train, evaluate, sweep, ablation]
 
 
 def serve_flows() -> None:

@@ -5,9 +5,12 @@ RLM_SCREENSHOTS names a folder that keeps the pictures. Skipped where there is n
 
 from __future__ import annotations
 
+import json
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import browser
 import pytest
@@ -33,7 +36,7 @@ def pictures(tmp_path: Path) -> Path:
 
 
 def test_the_pages_of_a_run(api: Api, tmp_path: Path, pictures: Path) -> None:
-    run = api.start("pipeline/local", to_stage="parse", profile="smoke")
+    run = api.start("pipeline/local", to_stage="parse", profile="smoke", gpu="here")
     assert api.end_of(run, 600) == "COMPLETED"
     api.tasks(run)
     link = api.artifacts(run)["mlflow-run"]["data"]
@@ -53,7 +56,22 @@ def test_the_pages_of_a_run(api: Api, tmp_path: Path, pictures: Path) -> None:
         page.open(f"{site}/deployments/deployment/{deployment['id']}/run")
         page.wait_for("from_stage", "overrides", "Values that differ from the profile")
         page.picture(pictures / "prefect-form.png")
+        # an untouched form can be sent, and sends nothing that would replace a value
+        page.click("Submit")
+        sent = newest_run(api, not_this=run)
+        assert "null" not in json.dumps(sent["parameters"]).lower(), sent["parameters"]
+        assert api.end_of(sent["id"], 900) == "COMPLETED", api.logs(sent["id"])
 
         page.open(link[link.index("(") + 1 : -1])
         page.wait_for("pipeline", "grpo.lr")
         page.picture(pictures / "mlflow-run.png")
+
+
+def newest_run(api: Api, *, not_this: str, seconds: float = 60) -> dict[str, Any]:
+    deadline = time.monotonic() + seconds
+    while True:
+        rows = api.post("/flow_runs/filter", sort="EXPECTED_START_TIME_DESC")
+        if found := [row for row in rows if row["id"] != not_this and row["parent_task_run_id"] is None]:
+            return dict(found[0])
+        assert time.monotonic() < deadline, "no run came of the form"
+        time.sleep(0.5)

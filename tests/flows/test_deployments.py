@@ -33,7 +33,7 @@ def test_every_flow_is_deployed_and_served_once() -> None:
     served = Counter(flow.name for flow in served_flows())
     assert set(deployed.values()) == set(served.values()) == {1}
     assert set(deployed) == set(served) | {"stage"}
-    assert {"pipeline", "synthesize", "distill", "train", "evaluate", "sweep"} <= set(served)
+    assert {"pipeline", "synthesize", "distill", "train", "evaluate", "sweep", "ablation"} <= set(served)
 
 
 def test_flows_ask_the_pool_for_a_deployment_that_exists() -> None:
