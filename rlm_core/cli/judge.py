@@ -34,7 +34,7 @@ def check(
     ),
     url: Annotated[str | None, typer.Option(help="An endpoint to check instead of the params' judge.")] = None,
     name: Annotated[str | None, typer.Option(help="With --url: the model's name there.")] = None,
-    count: Annotated[int, typer.Option(min=1, help="Queries used, 14 to 16 answers each.")] = 12,
+    count: Annotated[int, typer.Option(min=1, help="Queries used, 15 or 16 answers each.")] = 12,
     repeats: Annotated[int, typer.Option(min=1, help="Times that each answer is judged.")] = 2,
     seed: Annotated[int, typer.Option(help="Which queries are drawn.")] = 0,
     fresh: Annotated[bool, typer.Option("--fresh", help="Ask again, whatever was kept of an equal check.")] = False,
