@@ -51,6 +51,7 @@ class Job:
 class Reading:
     paper: Paper
     seconds: float | None = None
+    """Of processor time, which other work on the machine does not change."""
     peak_mib: float | None = None
     """Of the process that reads all papers of one way, so far."""
 
@@ -131,9 +132,9 @@ def read_all(way: str, entries: Sequence[Entry], dpi: int) -> dict[str, Reading]
 
 def read_one(job: Job) -> Reading:
     """Runs in the process that reads."""
-    start = time.perf_counter()
+    start = time.process_time()
     paper = ocr_pdf(job.pdf, dpi=job.dpi) if job.way == "ocr" else parse_pdf(job.pdf, job.way)  # type: ignore[arg-type]
-    return Reading(paper, time.perf_counter() - start, peak_mib())
+    return Reading(paper, time.process_time() - start, peak_mib())
 
 
 def peak_mib() -> float:
@@ -178,8 +179,8 @@ HEADS = {
 
 
 def print_table(rows: Sequence[dict[str, Any]], *, every: bool) -> None:
-    """Means over the papers of each way, as a Markdown table; pages a second over all, the peak over all."""
-    print("| read by | papers | " + " | ".join(HEADS.values()) + " | pages/s | peak MiB |")
+    """Means over the papers of each way, as a Markdown table; pages a second of one processor over all, the peak over all."""
+    print("| read by | papers | " + " | ".join(HEADS.values()) + " | pages / CPU s | peak MiB |")
     print("|---|" + "---|" * (len(HEADS) + 3))
     for way in dict.fromkeys(row["way"] for row in rows):
         own = [row for row in rows if row["way"] == way]

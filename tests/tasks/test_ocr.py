@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import http.server
+import json
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -15,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "stubs"))  # for `p
 import pdfs
 from quiet import quiet_stage
 
-from rlm_core.files import read_json, sha256_file, write_jsonl
+from rlm_core.files import read_json, sha256_file, write_json, write_jsonl
 from rlm_core.papers import load_library
 from rlm_core.params import validate_params
 from tasks import ocr
@@ -112,3 +115,64 @@ def test_a_killed_run_goes_on_with_the_next_page(workspace):
     subprocess.run(RUN, env=environment, check=True, timeout=120)
     assert len(load_library("data/ocr")["long"].pages) == 14
     assert all(path.stat().st_mtime_ns == stamp for path, stamp in done.items())
+
+
+class _Surya(http.server.BaseHTTPRequestHandler):
+    """Speaks surya's protocol: one model, and one block of text for any page, after a while. Counts the pages."""
+
+    pages = 0
+
+    def do_GET(self) -> None:
+        self._answer({"data": [{"id": "surya-2"}]})
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        time.sleep(0.3)
+        type(self).pages += 1
+        html = '<div data-label="Text" data-bbox="100 100 900 200">Rye grew well on wet land.</div>'
+        self._answer({"choices": [{"message": {"content": html}, "finish_reason": "stop"}]})
+
+    def _answer(self, body: dict) -> None:
+        data = json.dumps(body).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.mark.proof
+def test_pages_are_read_on_a_cluster_that_loses_a_node_and_never_read_twice(monkeypatch):
+    """Two nodes of one processor each; one is killed after five pages of 24. A second run asks for no page."""
+    from ray.cluster_utils import Cluster
+
+    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    put({f"paper{n}": pdfs.make_pdf([[(60, 60, 16, f"Page {k} of {n}")] for k in range(12)]) for n in range(2)})
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Surya)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    memory = {"object_store_memory": 100_000_000}
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False, **memory})
+    try:
+        nodes = [cluster.add_node(num_cpus=1, **memory) for _ in range(2)]
+
+        def write(path: Path, row: object) -> None:
+            write_json(path, row)
+            if len(nodes) == 2 and len(list(Path(".cache/ocr").glob("*/[0-9]*.json"))) == 5:
+                cluster.remove_node(nodes.pop(), allow_graceful=False)
+
+        monkeypatch.setattr(ocr, "write_json", write)
+        url = f"http://127.0.0.1:{server.server_port}/v1"
+        section = {"engine": "surya", "surya_url": url, "executor": "ray", "ray_address": cluster.address}
+        assert run(**section)["pages"] == 24
+        assert len(nodes) == 1, "no node was killed"
+        library = load_library("data/ocr")
+        assert [len(library[f"paper{n}"].pages) for n in range(2)] == [12, 12]
+        assert 24 <= _Surya.pages <= 24 + 2  # the dead node's page, and one that waited on it, may be asked for again
+        asked = _Surya.pages
+        assert run(**section)["pages"] == 24
+        assert _Surya.pages == asked
+    finally:
+        cluster.shutdown()
+        server.shutdown()
