@@ -34,15 +34,15 @@ def arms_figure(arms: Arms) -> Figure:
 
 
 def cost_figure(arms: Arms, *, by: Literal["tokens_mean", "cost_mean"] = "tokens_mean") -> Figure:
-    """Judge mean with its interval over tokens (or cost) a question, log x. Arms without any stand on the left edge."""
-    figure, axes = plots.new_figure(5.4, 4.2)
+    """Judge mean with its interval over tokens (or cost) a question, log x. Arms that spend none are dotted lines."""
+    figure, axes = plots.new_figure(5.4, 3.6 + 0.07 * len(arms))
     for place, (name, arm) in enumerate(arms.items()):
         spent, quality = arm.get(by), arm.get("judge_mean")
         if quality is None or (not spent and by == "cost_mean"):
             continue
         colour, marker = colour_of(name, arms), MARKERS[place % len(MARKERS)]
         if not spent:
-            axes.axhline(quality, color=colour, linewidth=1.2, linestyle=":", label=f"{name} (no tokens)")
+            axes.axhline(quality, color=colour, linewidth=1.2, linestyle=":", label=f"{name} (none)")
             continue
         low, high = arm.get("judge_ci95") or (quality, quality)
         axes.plot([spent, spent], [low, high], color=colour, linewidth=1.5, alpha=0.6)
@@ -130,7 +130,7 @@ def _log_x(axes: Axes, *, digits: int = 0) -> None:
 def tiers_figure(arms: Arms, by: Literal["tier", "kind"] = "tier") -> Figure:
     """Judge mean by tier (papers that hold the evidence) or by kind of question, bars side by side."""
     tiers = sorted({tier for arm in arms.values() for tier in arm.get(f"by_{by}", {})})
-    figure, axes = plots.new_figure(5.4, 3.4)
+    figure, axes = plots.new_figure(5.4, 2.9 + 0.06 * len(arms))
     width = 0.8 / max(1, len(arms))
     for place, (name, arm) in enumerate(arms.items()):
         table = arm.get(f"by_{by}", {})

@@ -20,6 +20,7 @@ INK = "#2a2b2d"
 COLOURS = (
     "#2f7ed8", "#d9822b", "#3a9d5d", "#b5529c", "#8a6fd1", "#6b8a99",
     "#c0504d", "#2aa3a3", "#b08d2e", "#e377c2", "#7f9c3b", "#5b6ee1",
+    "#c76b3a", "#4fae8a", "#a0522d", "#9a8fbf",
 )  # fmt: skip
 """Told apart on white and on black."""
 
