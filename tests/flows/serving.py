@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import psutil
 
 Look = Callable[[Path], list[str]]
 FINAL = ("COMPLETED", "FAILED", "CRASHED", "CANCELLED")
@@ -54,6 +55,16 @@ def left_after(folder: Path, look: Look, seconds: float = 20.0) -> list[str]:
     while (left := look(folder)) and time.monotonic() < deadline:
         time.sleep(0.3)
     return left
+
+
+def processes_in(folder: Path, *signs: str) -> list[psutil.Process]:
+    """What works in a folder with one of these signs in its command line."""
+    found = []
+    for process in psutil.process_iter(["cwd", "cmdline"]):
+        line = " ".join(process.info["cmdline"] or [])
+        if (process.info["cwd"] or "") == str(folder) and any(sign in line for sign in signs):
+            found.append(process)
+    return found
 
 
 class Api:

@@ -21,7 +21,7 @@ import psutil
 import pytest
 import yaml
 from mlflow import MlflowClient
-from serving import FINAL, Api, Look, environment, free_port, left_after, start_ui
+from serving import FINAL, Api, Look, environment, free_port, left_after, processes_in, start_ui
 
 from rlm_core.files import read_json, read_jsonl
 
@@ -44,13 +44,8 @@ GONE_WITH = {"stage": ("tasks.",), "dvc": ("tasks.", "dvc repro"), "flow": ("tas
 
 def processes(project: Path, kind: str) -> list[psutil.Process]:
     """Of this kind, in this copy; not their supervisors, whose command line holds the supervised one's."""
-    found = []
-    for process in psutil.process_iter(["cwd", "cmdline"]):
-        line = " ".join(process.info["cmdline"] or [])
-        here = (process.info["cwd"] or "") == str(project) and "rlm_core.processes" not in line
-        if here and VICTIMS[kind] in line:
-            found.append(process)
-    return found
+    found = processes_in(project, VICTIMS[kind])
+    return [process for process in found if "rlm_core.processes" not in " ".join(process.info["cmdline"])]
 
 
 def whole_outputs(project: Path) -> None:
@@ -75,7 +70,7 @@ def whole_outputs(project: Path) -> None:
 def ends(project: Path) -> Iterator[None]:
     """Nothing that a failed test started goes on."""
     yield
-    for process in matching(project, ""):
+    for process in processes_in(project, ""):
         if process.pid != os.getpid():
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.kill()
@@ -112,7 +107,7 @@ def test_runs_survive_kills_at_random_moments(
         told.append(f"{len(told)}: {kind} ({len(victims)}) during {', '.join(stages) or 'a pause between stages'}")
         with capsys.disabled():
             print(told[-1], flush=True)
-        before = {p.pid for sign in GONE_WITH.get(kind, ()) for p in matching(project, sign)}
+        before = {p.pid for sign in GONE_WITH.get(kind, ()) for p in processes_in(project, sign)}
         for victim in victims:
             with contextlib.suppress(psutil.NoSuchProcess):
                 victim.send_signal(signal.SIGKILL)
@@ -163,14 +158,6 @@ def nothing_is_lost(project: Path) -> None:
         if set(wanted) <= set(history) and all(history[step] == pytest.approx(wanted[step]) for step in wanted):
             return
     raise AssertionError(f"no run of grpo in MLflow has the steps {sorted(wanted)}")
-
-
-def matching(project: Path, sign: str) -> list[psutil.Process]:
-    found = []
-    for process in psutil.process_iter(["cwd", "cmdline"]):
-        if (process.info["cwd"] or "") == str(project) and sign in " ".join(process.info["cmdline"] or []):
-            found.append(process)
-    return found
 
 
 def alive(pid: int) -> bool:
