@@ -294,3 +294,17 @@ def test_a_caption_after_the_labels_of_its_parts_is_a_caption():
     rows = column(50, 495, 100, prose("a", 6)) + labels + caption + column(50, 495, 260, prose("b", 6))
     layout = assemble([page([*TITLE, *HEADING, *rows])], exact=True)
     assert [p.kind for p in layout.paragraphs if "splits" in p.text] == ["caption"]
+
+
+def test_a_line_of_code_words_in_smaller_print_does_not_end_its_sentence():
+    """The third line is set in 8.5 points instead of 10; a footnote, at the same distance, is not taken in."""
+    lines = column(
+        50, 495, 100, ["  " + "The partial pipeline is made of steps that a person".ljust(48, "r"), "b" * 50]
+    )
+    code = column(50, 495, 124, ["n" * 50], size=8.5)
+    after = column(50, 495, 136, ["and its rest stands in the print of the text."])
+    layout = assemble(
+        [page([*TITLE, *HEADING, *lines, *code, *after, *column(50, 495, 190, prose("c", 12))])], exact=True
+    )
+    (paragraph,) = [p for p in layout.paragraphs if p.text.startswith("The partial")]
+    assert paragraph.text.endswith("nnn and its rest stands in the print of the text.")
