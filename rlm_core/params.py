@@ -6,6 +6,7 @@ Every field says what it does, its unit, and what its special values mean.
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated, Literal, Self, get_args
 
@@ -56,12 +57,14 @@ class OcrParams(Section):
     ray_address: str | None = None
     """For `ray`: host:port or ray://host:port; null for the cluster that RAY_ADDRESS names or that runs on this machine."""
     surya_url: str | None = None
-    """OpenAI-compatible address of a Surya server, e.g. http://host:8000/v1."""
+    """OpenAI-compatible address of a Surya server, e.g. http://host:8000/v1; null takes SURYA_INFERENCE_URL."""
 
     @model_validator(mode="after")
     def _surya_has_an_address(self) -> Self:
-        if self.engine == "surya" and not self.surya_url:
-            raise ValueError("ocr.engine is 'surya' but ocr.surya_url is not set: give the server's address")
+        if self.engine == "surya" and not (self.surya_url or os.environ.get("SURYA_INFERENCE_URL")):
+            raise ValueError(
+                "ocr.engine is 'surya' but neither ocr.surya_url nor SURYA_INFERENCE_URL is set: give the server's address"
+            )
         return self
 
     @model_validator(mode="after")
