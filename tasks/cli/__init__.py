@@ -1,0 +1,1 @@
+"""The commands of `rlm-forge` that need MLflow or DVC, beside those of `rlm_core.cli`."""
