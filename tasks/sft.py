@@ -34,6 +34,8 @@ MAX_VAL_ROWS = 24
 def run(stage: Stage) -> None:
     params = stage.params
     train_file, val_file = (require(DATA / f"{name}.parquet", "distill") for name in ("train", "val"))
+    stage.tracker.log_datasets("training", train_file)
+    stage.tracker.log_datasets("validation", val_file)
     try:
         base = materialise_model(params.model.name, dtype=params.model.dtype)
     except ModelError as error:

@@ -45,6 +45,7 @@ GIVE_UP_AFTER = 8
 def run(stage: Stage) -> None:
     params = stage.params
     queries = load_queries(params)
+    stage.tracker.log_datasets("training", *(QUERIES / f"{split}.jsonl" for split in SPLITS))
     if params.repl.sandbox == "auto" and not (sandbox := probe()).full:
         raise StageError(sandbox.explain())
     config = RolloutConfig.from_params(params, temperature=params.teach.temperature)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rlm_core.records import Judgement, Rollout, Turn
 from tasks.tracking import Tracker
 
 if TYPE_CHECKING:
+    from mlflow import MlflowClient
     from mlflow.entities import LiveSpan
 
 
@@ -21,8 +22,8 @@ def log_rollouts(
     limit: int = 8,
     figures: Sequence[Mapping[str, float | bool]] = (),
     tags: Mapping[str, str] | None = None,
-) -> list[str]:
-    """Log the first `limit` trees; returns their trace ids.
+) -> None:
+    """Log the first `limit` trees.
 
     `figures`: of each tree, computed without a judge, logged as feedback of code beside the judge's. `tags`: for every trace.
 
@@ -35,39 +36,48 @@ def log_rollouts(
         )
     if figures and len(figures) != len(rollouts):
         raise ValueError(f"{len(rollouts)} rollouts but figures of {len(figures)}; give a mapping each, empty for none")
-    import mlflow
+    if not rollouts or not limit:
+        return
+    marks = dict(tags or {}) if step is None else {**(tags or {}), "step": str(step)}
+    tracker.log_traces(
+        trees=[tree.to_dict() for tree in rollouts[:limit]],
+        judgements=[verdict and verdict.to_dict() for verdict in judgements[:limit]],
+        figures=[dict(row) for row in figures[:limit]],
+        tags=marks,
+    )
 
-    chosen = list(zip(rollouts, judgements, strict=True))[:limit]
-    trace_ids = [_log_tree(tracker, rollout, step, tags or {}) for rollout, _ in chosen]
-    if not trace_ids:
-        return []
-    mlflow.flush_trace_async_logging()
-    for trace_id, (_, judgement) in zip(trace_ids, chosen, strict=True):
-        if judgement is not None:
-            _log_feedback(trace_id, judgement)
-    for trace_id, computed in zip(trace_ids, figures, strict=False):
+
+def send_traces(client: MlflowClient, experiment_id: str, run_id: str, record: Mapping[str, Any]) -> None:
+    """Carry out a record of `log_rollouts`. Raises `ConnectionError` if the store did not keep every trace."""
+    from mlflow.exceptions import MlflowException
+
+    trees = [Rollout.from_dict(row) for row in record["trees"]]
+    trace_ids = [_log_tree(experiment_id, tree, record["tags"], record["at"]) for tree in trees]
+    try:
+        for trace_id in trace_ids:
+            client.get_trace(trace_id)
+    except MlflowException as error:  # exporting a span raises nothing, so it is counted
+        raise ConnectionError(f"a trace was not kept: {error}") from error
+    for trace_id, row in zip(trace_ids, record["judgements"], strict=True):
+        if row is not None:
+            _log_feedback(trace_id, Judgement.from_dict(row))
+    for trace_id, computed in zip(trace_ids, record["figures"], strict=False):
         _log_computed(trace_id, computed)
     for start in range(0, len(trace_ids), 100):
-        tracker.client.link_traces_to_run(trace_ids[start : start + 100], tracker.run_id)
-    return trace_ids
+        client.link_traces_to_run(trace_ids[start : start + 100], run_id)
 
 
-def _log_tree(tracker: Tracker, rollout: Rollout, step: int | None, more: Mapping[str, str]) -> str:
-    import time
-
+def _log_tree(experiment_id: str, rollout: Rollout, tags: Mapping[str, str], at_ms: int) -> str:
     import mlflow
 
-    tags = {"query_id": rollout.query_id, "policy": rollout.policy, **more}
-    if step is not None:
-        tags["step"] = str(step)
-    start_ns = time.time_ns() - int(_seconds(rollout) * 1e9)
+    start_ns = at_ms * 1_000_000 - int(_seconds(rollout) * 1e9)
     root = mlflow.start_span_no_context(
         name=f"rollout {rollout.id}",
         span_type="AGENT",
         inputs={"question": rollout.question},
         attributes=_node_attributes(rollout),
-        tags=tags,
-        experiment_id=tracker.experiment_id,
+        tags={"query_id": rollout.query_id, "policy": rollout.policy, **tags},
+        experiment_id=experiment_id,
         start_time_ns=start_ns,
     )
     _log_node(root, rollout, start_ns)

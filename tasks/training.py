@@ -46,31 +46,18 @@ def one_run(stage: Stage, folder: Path) -> Iterator[None]:
     """
     file = folder / "mlflow-run.json"
     tracker = stage.tracker
-    own = {"run_id": tracker.run_id, "experiment_id": tracker.experiment_id}
-    if not file.exists() or not _exists(tracker, read_json(file)["run_id"]):
-        write_json(file, own)
+    if not file.exists() or not tracker.exists(first := read_json(file)["run_id"]):
+        write_json(file, {"run_id": tracker.run_id})
         yield
         return
-    first = read_json(file)
-    tracker.set_tags({"continued_in": first["run_id"]})
-    tracker.run_id, tracker.experiment_id = first["run_id"], first["experiment_id"]
-    tracker.client.update_run(tracker.run_id, status="RUNNING")
+    tracker.adopt(first)
     log.info("%s: goes on in MLflow run %s", stage.name, tracker.run_id)
     status = "FAILED"
     try:
         yield
         status = "FINISHED"
     finally:
-        tracker.client.set_terminated(tracker.run_id, status)
-
-
-def _exists(tracker: Any, run_id: str) -> bool:
-    from mlflow.exceptions import MlflowException
-
-    try:
-        return bool(tracker.client.get_run(run_id).info.lifecycle_stage == "active")
-    except MlflowException:
-        return False
+        tracker.end(status)
 
 
 def save_model(model: Any, folder: Path, *, like: Path, dtype: str) -> None:

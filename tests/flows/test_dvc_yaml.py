@@ -15,12 +15,14 @@ from rlm_core.params import Params
 ROOT = Path(__file__).resolve().parents[2]
 STAGES = yaml.safe_load((ROOT / "dvc.yaml").read_text())["stages"]
 PLUMBING = {
-    "tasks/common.py", "tasks/curves.py", "tasks/device.py", "tasks/tracking.py", "tasks/traces.py", "tasks/__init__.py",
+    "tasks/common.py", "tasks/curves.py", "tasks/device.py", "tasks/__init__.py",
+    "tasks/tracking.py", "tasks/traces.py", "tasks/outbox.py", "tasks/store.py", "tasks/registry.py", "tasks/system_metrics.py",
     "rlm_core/__init__.py", "rlm_core/params.py", "rlm_core/files.py", "rlm_core/progress.py", "rlm_core/processes.py",
     "rlm_core/policies/pace.py",
     "rlm_core/locks.py", "rlm_core/fanout/__init__.py", "rlm_core/fanout/cluster.py", "rlm_core/fanout/local.py",
 }  # fmt: skip
 """Logging, files and process care: they bring results to their place and shape none. An edit there re-runs nothing."""
+TRACKING = {"tasks/tracking.py", "tasks/traces.py", "tasks/store.py", "tasks/registry.py"}
 UNDECLARED_PARAMS = {"mlflow", "parse"}
 """Where figures go, and how many processes parse: no output depends on them."""
 
@@ -55,8 +57,9 @@ def reachable(start: Path) -> set[str]:
         file = todo.pop()
         if file not in seen:
             seen.add(file)
-            # a package's __init__ names its members for lazy import; only what is asked for counts
-            if file.name != "__init__.py":
+            # a package's __init__ names its members for lazy import; only what is asked for counts. What logging uses
+            # (records, to draw a trace) shapes nothing.
+            if file.name != "__init__.py" and str(file.relative_to(ROOT)) not in TRACKING:
                 todo += imports_of(file)
     return {str(f.relative_to(ROOT)) for f in seen}
 

@@ -34,6 +34,12 @@ class QuietTracker(Tracker):
     def log_artifact(self, path: Path) -> None:
         assert path.exists(), path
 
+    def log_datasets(self, context: str, *paths: Path) -> None:
+        assert all(path.exists() for path in paths), paths
+
+    def steps_of(self, metric: str) -> set[int]:
+        return set()
+
 
 def quiet_stage(name: str, params: Params) -> Stage:
     return Stage(name, params, QuietTracker())

@@ -73,7 +73,7 @@ class NoTracker:
     def __init__(self) -> None:
         self.metrics: dict[str, float] = {}
         self.artifacts: list[str] = []
-        self.client = self
+        self.model_metrics: dict[str, dict[str, float]] = {}
 
     def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
         self.metrics.update(metrics)
@@ -81,8 +81,14 @@ class NoTracker:
     def log_artifact(self, path: Path) -> None:
         self.artifacts.append(path.as_posix())
 
-    def log_table(self, run_id: str, data: Mapping[str, Any], artifact_file: str) -> None:
-        self.artifacts.append(artifact_file)
+    def log_table(self, columns: Mapping[str, Any], file: str) -> None:
+        self.artifacts.append(file)
+
+    def log_datasets(self, context: str, *paths: Path) -> None:
+        assert paths
+
+    def log_model_metrics(self, folder: Path, metrics: Mapping[str, float]) -> None:
+        self.model_metrics[folder.name] = dict(metrics)
 
 
 def query(number: int, paper: str, split: str = "test") -> Query:

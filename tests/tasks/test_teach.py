@@ -37,6 +37,10 @@ class Tracker:
     def log_metrics(self, metrics: dict[str, float], step: int | None = None) -> None:
         self.metrics.update(metrics)
 
+    def log_datasets(self, context: str, *paths: Path) -> None:
+        assert context == "training"
+        assert all(path.exists() for path in paths)
+
 
 def paragraph(subject: str, number: int) -> str:
     return f"We measured {subject} in trial {number}, and it rose by {number} percent over the whole summer."
