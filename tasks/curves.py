@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Literal
 
+from rlm_core.files import append_jsonl, read_jsonl
 from tasks.common import Stage, log
 
 Kind = Literal["train", "val"]
@@ -13,12 +15,19 @@ MARKERS: Mapping[Kind, str] = {"train": "lr", "val": "val_completion_tokens"}
 
 
 class Curves:
-    """Points of the stage's MLflow run. What it holds already is asked once, at the start."""
+    """Points of the stage's MLflow run. What it holds already is asked once, at the start.
 
-    def __init__(self, stage: Stage) -> None:
+    A list of them beside the checkpoints stands in while the store cannot be asked; a kill between the telling of a point
+    and its line there may then have it told twice.
+    """
+
+    def __init__(self, stage: Stage, folder: Path) -> None:
         self._stage = stage
-        client, run = stage.tracker.client, stage.tracker.run_id
-        self._told = {kind: {m.step for m in client.get_metric_history(run, key)} for kind, key in MARKERS.items()}
+        self._list = folder / f"told-{stage.tracker.run_id}.jsonl"
+        self._told = {kind: stage.tracker.steps_of(key) for kind, key in MARKERS.items()}
+        if self._list.exists():
+            for row in read_jsonl(self._list, allow_cut_tail=True):
+                self._told[row["kind"]].add(row["step"])
 
     def tell(self, kind: Kind, step: int, figures: Mapping[str, float]) -> bool:
         """Log the figures of a step, all or none; False when the run has them already."""
@@ -26,6 +35,7 @@ class Curves:
             return False
         self._stage.log_metrics(figures, step=step)
         self._told[kind].add(step)
+        append_jsonl(self._list, {"kind": kind, "step": step})
         return True
 
     def catch_up(self, kind: Kind, rows: Sequence[Mapping[str, float]]) -> None:

@@ -63,6 +63,8 @@ def run(stage: Stage) -> None:
     key = [model_key(SFT), file_keys(TRAIN, VAL), train_params(stage, "grpo", "rollout", "repl", "judge", "model")]
     folder = resumable_folder(stage, *key)
     with one_run(stage, folder), _told_faults():
+        stage.tracker.log_datasets("training", TRAIN)
+        stage.tracker.log_datasets("validation", VAL)
         judge, judge_check = open_judge(stage)
         state = asyncio.run(_train(stage, folder, queries, validation, judge))
         best = stage.params.grpo.select == "best" and state.best_step is not None
@@ -129,7 +131,7 @@ async def _train(
 
     params = stage.params
     tell_plan(params)
-    curves = Curves(stage)
+    curves = Curves(stage, folder)
 
     def on_start(state: TrainingState) -> None:
         curves.catch_up("train", state.curve)
@@ -224,7 +226,8 @@ async def open_actor(stage: Stage) -> AsyncIterator[Actor]:
     ):
         child_policy = None
         if params.grpo.children == "frozen":
-            frozen = await also.enter_async_context(VllmServer.from_params(params.serve, SFT, dtype=params.model.dtype))
+            frozen = VllmServer.from_params(params.serve, SFT, dtype=params.model.dtype)
+            await also.enter_async_context(frozen)
             renderer = ChatRenderer(load_tokenizer(SFT))
             child_policy = await also.enter_async_context(VllmPolicy(frozen, renderer, stop_ids=stop_ids(SFT)))
         yield ServerActor(server, policy, config, concurrency=params.serve.max_num_seqs, child_policy=child_policy)
@@ -247,7 +250,7 @@ def _report(stage: Stage, state: TrainingState, chosen: str, judge_check: dict[s
     stage.log_artifact(REPORT)
     figures = {f"final_{k}": last[k] for k in ("reward_mean", "evidence_f1", "answered_share") if k in last}
     stage.log_metrics(figures)
-    stage.tracker.log_model(OUT, "grpo", figures)
+    stage.tracker.log_model(OUT, "grpo", figures, score=state.best_reward)
     if "reward_mean" in first and "reward_mean" in last:
         log.info("grpo: reward %.3f -> %.3f; %s weights published", first["reward_mean"], last["reward_mean"], chosen)
 
