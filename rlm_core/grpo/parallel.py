@@ -27,6 +27,11 @@ PATIENCE = timedelta(days=1)
 """Followers wait through the leader's roll-outs and evaluations."""
 
 
+_LAUNCHER = {"RANK", "LOCAL_RANK", "GROUP_RANK", "ROLE_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_WORLD_SIZE",
+             "ROLE_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}  # fmt: skip
+"""Addressed to this process: a server that it starts would take itself for one of the team."""
+
+
 @dataclass(frozen=True)
 class Team:
     """The training processes. Alone, every method does nothing or returns its argument."""
@@ -50,6 +55,8 @@ class Team:
         shards = os.environ.get("ACCELERATE_USE_FSDP", "").lower() == "true"
         if shards and os.environ.get("FSDP_VERSION") != "2":
             raise ValueError("the Accelerate config asks for FSDP 1; set fsdp_config.fsdp_version: 2")
+        for name in [name for name in os.environ if name in _LAUNCHER or name.startswith("TORCHELASTIC_")]:
+            del os.environ[name]
         return cls(state.process_index, state.num_processes, shards, state.device)
 
     @property

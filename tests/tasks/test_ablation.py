@@ -148,7 +148,7 @@ def test_faults_are_named(project: Path, capsys: pytest.CaptureFixture[str]):
 @pytest.mark.proof
 def test_all_variants_on_a_real_server(project: Path):
     """Every variant, a tiny model on vLLM, a step or two each; the second run finds all cells finished."""
-    env = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "RLM_LOCK_DIR": str(project)}
     params = settings(sampled_tokens=500)
     params["serve"]["compile"] = False
     (project / "params.yaml").write_text(yaml.safe_dump(params))
