@@ -10,7 +10,8 @@ import inspect
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+from types import UnionType
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, create_model, model_serializer
 
@@ -70,6 +71,15 @@ def _unset() -> None:
     """Stands for a value that was not given; a factory, so that the form shows no default for it."""
 
 
+def _partial_annotation(annotation: Any) -> Any:
+    """Sections, also those that may be null, become partial; the form would else fill in some of their values."""
+    if isinstance(annotation, type) and issubclass(annotation, Section):
+        return partial_model(annotation)
+    if get_origin(annotation) in (Union, UnionType):
+        return Union[tuple(_partial_annotation(member) for member in get_args(annotation))]  # noqa: UP007
+    return annotation
+
+
 @cache
 def partial_model(model: type[BaseModel]) -> type[BaseModel]:
     """The model with every field optional and none filled in; ranges, enums and descriptions stay.
@@ -78,9 +88,7 @@ def partial_model(model: type[BaseModel]) -> type[BaseModel]:
     """
     fields: dict[str, Any] = {}
     for name, info in model.model_fields.items():
-        annotation: Any = info.annotation
-        if isinstance(annotation, type) and issubclass(annotation, Section) and isinstance(info.default, Section):
-            annotation = partial_model(annotation)
+        annotation: Any = _partial_annotation(info.annotation)
         for constraint in info.metadata:
             annotation = Annotated[annotation, constraint]
         fields[name] = (annotation, Field(default_factory=_unset, description=info.description))
@@ -107,9 +115,12 @@ def resolve(profile: str, overrides: BaseModel | None = None, root: Path = ROOT)
 
 
 def merged(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
-    """`over` laid over `base`, section by section; lists and an endpoint's other keys are replaced, not mixed."""
+    """`over` laid over `base`, section by section; lists are replaced. A section in which nothing is given changes nothing."""
     result = dict(base)
     for key, value in over.items():
         old = result.get(key)
-        result[key] = merged(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
+        if isinstance(value, dict) and (value == {} or isinstance(old, dict)):
+            result[key] = merged(old, value) if isinstance(old, dict) else old
+        else:
+            result[key] = value
     return result

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import IO
 
 _PR_SET_PDEATHSIG = 1
@@ -32,8 +33,9 @@ def spawn_bound(
 ) -> subprocess.Popen[bytes]:
     """Start a command in a process group of its own; the whole group dies with this process, grandchildren included.
 
-    A small supervisor leads the group: the kernel signals it when its parent ends, and it kills the group. Its exit
-    code is the command's. The signal follows the thread that starts the command: keep that one alive.
+    A small supervisor leads the group: the kernel signals it when its parent ends, and it kills the group. When the command
+    ends it ends what that left behind; its exit code is the command's. The signal follows the thread that starts the
+    command: keep that one alive.
     """
     supervisor = [sys.executable, "-m", "rlm_core.processes", str(os.getpid()), *command]
     return subprocess.Popen(
@@ -66,7 +68,17 @@ def _supervise(parent: int, command: Sequence[str]) -> int:
     if os.getppid() != parent:
         kill_group()
     code = subprocess.Popen(command).wait()
+    _kill_rest_of_group()
     return code if code >= 0 else 128 - code
+
+
+def _kill_rest_of_group() -> None:
+    """SIGKILL what a command left behind in this process's group, e.g. a killed server's workers."""
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                if os.getpgid(int(entry.name)) == os.getpgrp():
+                    os.kill(int(entry.name), signal.SIGKILL)
 
 
 if __name__ == "__main__":

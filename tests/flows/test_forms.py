@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from pydantic import BaseModel, ValidationError
 
@@ -21,7 +23,8 @@ def test_every_field_of_the_params_is_in_the_form_with_its_meaning_and_range() -
         assert shown.keys() == known.keys()
         for key in known:
             rest = {k: v for k, v in known[key].items() if k != "default"}
-            assert shown[key] == rest, f"{name}.{key}"
+            # an endpoint, say, is partial too: what is not given keeps the profile's value
+            assert json.dumps(shown[key]).replace("Overrides", "Params") == json.dumps(rest), f"{name}.{key}"
     assert "required" not in form
 
 
@@ -49,12 +52,24 @@ def test_values_that_contradict_each_other_are_told_with_their_source() -> None:
         resolve("cpu", over)
 
 
+def test_an_endpoint_can_be_given_whole_or_in_part() -> None:
+    whole = {"judge": {"kind": "rubric", "endpoint": {"base_url": "http://h/v1", "model": "m"}}}
+    params = resolve("smoke", Overrides.model_validate(whole))
+    assert params.judge.endpoint is not None
+    assert (params.judge.endpoint.model, params.judge.endpoint.max_retries) == ("m", 5)
+    gpu = resolve("gpu", Overrides.model_validate({"judge": {"endpoint": {"timeout_seconds": 7}}}))
+    assert gpu.judge.endpoint is not None
+    assert gpu.judge.endpoint.timeout_seconds == 7
+    assert gpu.judge.endpoint.model == load_params("profiles/gpu.yaml").judge.endpoint.model  # type: ignore[union-attr]
+
+
 def test_profiles_are_the_files() -> None:
     assert {"current", "smoke", "cpu", "gpu"} <= set(profile_names())
 
 
 def test_merging_goes_section_by_section() -> None:
     assert merged({"a": {"b": 1, "c": [1, 2]}, "d": 1}, {"a": {"c": [3]}}) == {"a": {"b": 1, "c": [3]}, "d": 1}
+    assert merged({"e": None, "f": {"x": 1}}, {"e": {}, "f": {}}) == {"e": None, "f": {"x": 1}}
     assert merged({"e": None}, {"e": {"base_url": "x"}}) == {"e": {"base_url": "x"}}
 
 

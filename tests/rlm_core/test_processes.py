@@ -55,6 +55,16 @@ def test_a_group_dies_with_its_owner(signum: signal.Signals) -> None:
     assert all_gone(group)
 
 
+def test_a_killed_command_leaves_nothing_behind() -> None:
+    process = spawn_bound([sys.executable, "-c", GRANDCHILD], stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    process.stdout.readline()
+    command = next(p for p in members(process.pid) if p.ppid() == process.pid)
+    command.kill()
+    assert process.wait(10) == 137
+    assert all_gone(process.pid)
+
+
 def test_exit_codes_and_folder_are_the_commands(tmp_path: Path) -> None:
     assert spawn_bound([sys.executable, "-c", "raise SystemExit(7)"]).wait() == 7
     assert spawn_bound([sys.executable, "-c", "import os; os.kill(os.getpid(), 9)"]).wait() == 137
