@@ -6,7 +6,7 @@ import logging
 
 import typer
 
-from rlm_core.cli import ask, bench, doctor, judge, papers, params, plan, prompts, queries, rollouts
+from rlm_core.cli import ask, bench, doctor, judge, papers, params, plan, prompts, queries, rollouts, serve
 
 app = typer.Typer(
     name="rlm-forge",
@@ -18,6 +18,7 @@ app.command("ask")(ask.ask)
 app.command("bench")(bench.bench)
 app.command("doctor")(doctor.doctor)
 app.command("plan")(plan.plan)
+app.command("serve")(serve.serve)
 app.add_typer(judge.app, name="judge")
 app.add_typer(params.app, name="params")
 app.add_typer(papers.app, name="papers")
