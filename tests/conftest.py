@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -11,6 +14,10 @@ from hypothesis import settings
 settings.register_profile("ci", derandomize=True, deadline=None)
 if os.environ.get("CI"):
     settings.load_profile("ci")  # the same examples on every machine; a developer's runs look for new ones
+
+# Stages of tests do not queue behind those of a real run on this machine.
+os.environ["RLM_LOCK_DIR"] = tempfile.mkdtemp(prefix="rlm-locks-")
+atexit.register(shutil.rmtree, os.environ["RLM_LOCK_DIR"], ignore_errors=True)
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
