@@ -26,28 +26,27 @@ class CellFailed(RuntimeError):
 
 
 @flow(name="ablation", flow_run_name="ablation")
-def ablation() -> list[str]:
+def ablation(root: Path = ROOT) -> list[str]:
     """Run all cells of `params.yaml: ablation`, one after the other, then write reports/ablation.{json,html}.
 
     A cell that fails does not stop the others; the flow fails at the end and names it. Returns the cells' names.
     """
-    settings = load_params(ROOT / "params.yaml").ablation
+    settings = load_params(root / "params.yaml").ablation
     # Seed by seed, so that a sweep that is cut has all variants of the seeds it reached.
     cells = [(variant, seed) for seed in settings.seeds for variant in settings.variants]
+    parts = [(cell_name(variant, seed), ["cell", variant, str(seed)]) for variant, seed in cells]
     failed = []
-    for variant, seed in cells:
-        name = cell_name(variant, seed)
-        state = run_part.with_options(name=name)(["cell", variant, str(seed)], return_state=True)
-        if state.is_failed() or state.is_crashed():
+    for name, arguments in [*parts, ("report", ["report"])]:
+        state = run_part.with_options(name=name)(arguments, root, return_state=True)
+        if not state.is_completed():
             failed.append(name)
-    run_part.with_options(name="report")(["report"])
     if failed:
-        raise CellFailed(f"cells failed: {', '.join(failed)}; their logs are in their task runs. Start the flow again")
-    return [cell_name(variant, seed) for variant, seed in cells]
+        raise CellFailed(f"failed: {', '.join(failed)}; why is in the log of each one's task run. Start the flow again")
+    return [name for name, _ in parts]
 
 
 @task
-def run_part(arguments: list[str], root: Path = ROOT) -> None:
+def run_part(arguments: list[str], root: Path) -> None:
     """`python -m tasks.ablation ...`, its log streamed into this task run's."""
     logger = get_run_logger()
     command = [sys.executable, "-m", "tasks.ablation", *arguments]
