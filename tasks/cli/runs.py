@@ -61,7 +61,7 @@ class Runs:
                 return found[back]
             if found:
                 raise StageError(
-                    f"'{name}': there are {len(found)} runs named '{parts['name']}', so ~{len(found) - 1} is the oldest"
+                    f"there are {len(found)} runs named '{parts['name']}'; '{name}' is older than the oldest"
                 )
         raise StageError(f"no run '{name}' in {self.uri}; the newest are {_list(self.newest(count=8)) or 'none'}")
 
