@@ -11,6 +11,7 @@ from rlm_core.cli import ask, bench, doctor, judge, papers, params, plan, prompt
 app = typer.Typer(
     name="rlm-forge",
     help="Train Recursive Language Models that find evidence in papers, and ask them.",
+    epilog="Your shell completes commands and options after: rlm-forge --install-completion (then open a new shell).",
     no_args_is_help=True,
     pretty_exceptions_show_locals=False,
 )

@@ -1,0 +1,1 @@
+"""What `rlm-forge doctor` looks at: each check returns findings, and never raises."""
