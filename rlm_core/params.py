@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Annotated, Literal, Self, get_args
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, ValidationError, field_validator, model_validator
 
 Share = Annotated[float, Field(ge=0, le=1)]
 Temperature = Annotated[float, Field(ge=0)]
@@ -189,8 +189,9 @@ class ModelParams(Section):
 class ServeParams(Section):
     """The inference server of the policy."""
 
-    url: str | None = None
-    """Address of a running vLLM server to use; null starts one and stops it with the stage."""
+    url: str | tuple[str, ...] | None = None
+    """Address of a running vLLM server to use, or a list of several: the least loaded one takes a request, a dead one is left
+    out until it answers again. Null starts a server and stops it with the stage."""
     port: int = Field(0, ge=0, le=65535)
     """Port of the server that is started; 0 takes a free one."""
     max_model_len: int = Field(2048, ge=256)
@@ -203,6 +204,13 @@ class ServeParams(Section):
     """The server must answer its health check within this time."""
     compile: bool = True
     """Compile the model: a minute more at the first start (kept for later ones), then 2 to 3 times the tokens a second."""
+
+    @field_validator("url")
+    @classmethod
+    def _addresses_differ(cls, url: str | tuple[str, ...] | None) -> str | tuple[str, ...] | None:
+        if isinstance(url, tuple) and (not url or len(set(url)) < len(url)):
+            raise ValueError(f"a list of different addresses, or null to start a server; got {list(url)}")
+        return url
 
 
 class ReplParams(Section):

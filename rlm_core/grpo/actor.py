@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from rlm_core.policies.base import Policy
+from rlm_core.policies.vllm_fleet import VllmFleet
 from rlm_core.policies.vllm_server import VllmServer
 from rlm_core.records import Query, Rollout
 from rlm_core.rollouts import RolloutConfig, run_rollouts
@@ -34,7 +35,7 @@ class ServerActor:
 
     def __init__(
         self,
-        server: VllmServer,
+        server: VllmServer | VllmFleet,
         policy: Policy,
         config: RolloutConfig,
         *,

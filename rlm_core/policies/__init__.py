@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rlm_core.policies.rendering import ChatRenderer
     from rlm_core.policies.transformers import TransformersPolicy
     from rlm_core.policies.vllm import VllmPolicy
+    from rlm_core.policies.vllm_fleet import VllmFleet
     from rlm_core.policies.vllm_server import VllmServer, VllmServerError
 
 _LAZY = {
@@ -26,6 +27,7 @@ _LAZY = {
     "ModelError": "models",
     "OpenAIPolicy": "openai",
     "TransformersPolicy": "transformers",
+    "VllmFleet": "vllm_fleet",
     "VllmPolicy": "vllm",
     "VllmServer": "vllm_server",
     "VllmServerError": "vllm_server",
@@ -48,6 +50,7 @@ __all__ = [
     "Role",
     "Sampling",
     "TransformersPolicy",
+    "VllmFleet",
     "VllmPolicy",
     "VllmServer",
     "VllmServerError",

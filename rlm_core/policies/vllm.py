@@ -5,20 +5,23 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import Any, Self
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from typing import Any, Self, TypeVar
 
 from rlm_core.policies.base import Action, Message, PolicyError, PromptTooLong, Sampling
 from rlm_core.policies.http import HttpError, JsonClient, MalformedReply
 from rlm_core.policies.models import load_tokenizer
 from rlm_core.policies.rendering import ChatRenderer
+from rlm_core.policies.vllm_fleet import VllmFleet
 from rlm_core.policies.vllm_server import VllmServer
+
+T = TypeVar("T")
 
 _TOO_LONG = ("maximum context length", "max_model_len", "maximum model length", "longer than the maximum", "too long")
 
 
 class VllmPolicy:
-    """Samples from a `VllmServer`, or from any vLLM server by its address (http://HOST:PORT).
+    """Samples from a `VllmServer`, a `VllmFleet` of several, or from any vLLM server by its address (http://HOST:PORT).
 
     The server should run with `--logprobs-mode processed_logprobs` (a `VllmServer` does): logprobs are then those of
     the distribution that was sampled, temperature and top_p included. Without a `renderer` the tokenizer of the
@@ -29,7 +32,7 @@ class VllmPolicy:
 
     def __init__(
         self,
-        server: VllmServer | str,
+        server: VllmServer | VllmFleet | str,
         renderer: ChatRenderer | None = None,
         *,
         model: str | None = None,
@@ -39,7 +42,8 @@ class VllmPolicy:
         max_retries: int = 6,
         api_key: str | None = None,
     ) -> None:
-        self._server = server if isinstance(server, VllmServer) else None
+        self._server = None if isinstance(server, str) else server
+        self._fleet = server if isinstance(server, VllmFleet) else None
         if renderer is None:
             if self._server is None:
                 raise ValueError(
@@ -50,7 +54,8 @@ class VllmPolicy:
         self.model = model
         self.max_model_len = max_model_len
         self.stop_ids = tuple(dict.fromkeys([*renderer.stop_ids, *stop_ids]))
-        url = server.url if isinstance(server, VllmServer) else server.removesuffix("/").removesuffix("/v1")
+        address = server if isinstance(server, str) else server.url
+        url = address.removesuffix("/").removesuffix("/v1")
         self._http = JsonClient(
             url,
             headers={"Authorization": f"Bearer {api_key}"} if api_key else {},
@@ -100,7 +105,7 @@ class VllmPolicy:
         start = time.monotonic()
         async with self._version() as version:
             try:
-                ids, logprobs, reason = await self._http.post("v1/completions", body, _read_completion)
+                ids, logprobs, reason = await self._post("v1/completions", body, _read_completion, version)
             except HttpError as error:
                 if error.status == 400 and any(sign in error.body for sign in _TOO_LONG):
                     raise PromptTooLong(str(error)) from error
@@ -118,6 +123,11 @@ class VllmPolicy:
             completion_tokens=len(ids),
             seconds=seconds,
         )
+
+    async def _post(self, path: str, body: Mapping[str, Any], read: Callable[[Any], T], version: int) -> T:
+        if self._fleet is not None:
+            return await self._fleet.post(path, body, read, version=version)
+        return await self._http.post(path, body, read)
 
     @contextlib.asynccontextmanager
     async def _version(self) -> AsyncIterator[int]:

@@ -30,6 +30,8 @@ from rlm_core.policies.vllm_main import PARENT_VARIABLE
 if TYPE_CHECKING:
     import torch
 
+    from rlm_core.policies.vllm_fleet import VllmFleet
+
 log = logging.getLogger("rlm.serve")
 
 _ATTEMPTS_AT_A_FREE_PORT = 3
@@ -99,8 +101,20 @@ class VllmServer:
         self._stopped = False
 
     @classmethod
-    def from_params(cls, serve: ServeParams, model: Path | str, *, dtype: Dtype = "bfloat16", **options: Any) -> Self:
-        """From the section `serve` of params.yaml; `dtype` is `model.dtype` there."""
+    def from_params(
+        cls, serve: ServeParams, model: Path | str, *, dtype: Dtype = "bfloat16", **options: Any
+    ) -> VllmServer | VllmFleet:
+        """From the section `serve` of params.yaml; `dtype` is `model.dtype` there. A list of addresses gives a fleet."""
+        if isinstance(serve.url, tuple):
+            from rlm_core.policies.vllm_fleet import VllmFleet
+
+            return VllmFleet(
+                model,
+                urls=serve.url,
+                max_model_len=serve.max_model_len,
+                dtype=dtype,
+                patience_seconds=serve.start_timeout_seconds,
+            )
         return cls(
             model,
             url=serve.url,
