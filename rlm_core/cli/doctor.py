@@ -11,7 +11,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from rlm_core.cli.checks import machine, project, services
+from rlm_core.cli.checks import machine, project
 from rlm_core.cli.checks.finding import Finding
 from rlm_core.cli.console import SafeConsole
 
@@ -46,6 +46,8 @@ def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] 
 
 def examine() -> list[Finding]:
     """All checks of the current folder; those of the network wait for a few seconds at most."""
+    from rlm_core.cli.checks import services
+
     about_params, params = project.params()
     return [
         machine.python(),
