@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
+import signal
 import socket
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -104,12 +106,25 @@ async def _serve(
 
     from rlm_core.serving import RlmService, make_app
 
+    class Server(uvicorn.Server):
+        """Signals are handled here: uvicorn raises them again at its end, which would interrupt the model server's stop."""
+
+        @contextlib.contextmanager
+        def capture_signals(self) -> Iterator[None]:
+            yield
+
     async with open_policy(model, name, api_key_env, params) as policy:
         service = RlmService(
             policy, library, params, model=served_name, concurrency=concurrency, waiting=8 * concurrency
         )
         app = make_app(service, api_key=key)
-        server = uvicorn.Server(uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=5))
+        server = Server(uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=5))
+
+        def end() -> None:
+            server.should_exit = True
+
+        for number in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(number, end)
         host, port = listener.getsockname()[:2]
         console.print(
             f"{model} over {len(library)} papers: http://{host}:{port}/v1 as '{served_name}'; stop with Ctrl+C"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hmac
+import json
 import logging
 import time
 import uuid
@@ -58,6 +59,7 @@ def make_app(service: RlmService, *, api_key: str | None = None) -> Starlette:
     async def chat(request: Request) -> Response:
         asked = read_request(await _body(request))
         query = service.check(asked)
+        service.refuse_if_full()
         head = {"id": f"chatcmpl-{uuid.uuid4().hex}", "created": int(time.time()), "model": service.model}
         if asked.stream:
             return EventStream(service, query, asked, head)
@@ -101,8 +103,6 @@ async def _body(request: Request) -> Any:
         if len(body) > MOST_BYTES:
             raise BadRequest(f"the body is over {MOST_BYTES} bytes", status=413)
     try:
-        import json
-
         return json.loads(body)
     except ValueError as error:
         raise BadRequest(f"the body is not JSON: {error}") from None

@@ -58,13 +58,17 @@ class RlmService:
         )
         return attach_context(query, self.library)
 
-    @contextlib.asynccontextmanager
-    async def place(self) -> AsyncIterator[None]:
-        """Held by whoever answers: waits for one of the places; raises `BadRequest` 429 when too many wait."""
+    def refuse_if_full(self) -> None:
+        """Raise `BadRequest` 429 when as many are at work and waiting as may be."""
         if self._queued >= self._most_queued:
             raise BadRequest(
                 f"{self._queued} questions are at work or waiting; try again in a while", status=429, code="overloaded"
             )
+
+    @contextlib.asynccontextmanager
+    async def place(self) -> AsyncIterator[None]:
+        """Held by whoever answers: waits for one of the places; raises `BadRequest` 429 when too many wait."""
+        self.refuse_if_full()
         self._queued += 1
         try:
             async with self._places:

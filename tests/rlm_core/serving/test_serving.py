@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import re
+import signal
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -236,6 +241,7 @@ def test_so_many_run_so_many_wait_and_more_are_refused(library: dict[str, Paper]
         assert policy.calls == 2
         refused = client.post("/v1/chat/completions", json=body())
         assert (refused.status_code, refused.headers["retry-after"]) == (429, "5")
+        assert client.post("/v1/chat/completions", json=body(stream=True)).status_code == 429
         policy.let_go.set()
         for thread in threads:
             thread.join()
@@ -255,3 +261,33 @@ def test_a_taken_port_is_told(library: dict[str, Paper], tmp_path: Path) -> None
 
     with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(ValueError, match="--port 0 takes a free port"):
         listen("127.0.0.1", taken.getsockname()[1])
+
+
+def test_the_command_serves_until_it_is_interrupted(tmp_path: Path) -> None:
+    write_sample_library(tmp_path / "pdfs", topics=1, papers_per_topic=1)
+    command = [sys.executable, "-c", "from rlm_core.cli.main import app; app()", "serve", "--port", "0"]
+    process = subprocess.Popen(
+        [*command, "--papers", "pdfs", "--model", "expert"],
+        cwd=tmp_path,
+        env={**os.environ, "COLUMNS": "200"},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        line = next(line for line in process.stdout if "http://" in line)
+        url = re.search(r"http://\S+/v1", line)
+        assert url is not None, line
+        assert "expert over 1 papers" in line
+        end = time.monotonic() + 30
+        while time.monotonic() < end:
+            try:
+                reply = httpx.get(f"{url[0]}/models", trust_env=False)
+                break
+            except httpx.ConnectError:
+                time.sleep(0.05)
+        assert reply.json()["data"][0]["id"] == "rlm"
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 0
+    finally:
+        process.kill()

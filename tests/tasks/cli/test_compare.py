@@ -30,9 +30,8 @@ def make_run(client: MlflowClient, name: str, at: int, params: dict[str, str], m
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, list[str]]:
-    uri = f"sqlite:///{tmp_path_factory.mktemp('store') / 'mlflow.db'}"
-    client = MlflowClient(uri)
+def store(store_uri: str) -> tuple[str, list[str]]:
+    uri, client = store_uri, MlflowClient(store_uri)
     first = make_run(client, "grpo", 100, {"grpo.lr": "1e-05", "seed": "42"}, {"reward": 0.5, "system/cpu": 9.0})
     second = make_run(client, "grpo", 200, {"grpo.lr": "2e-05", "seed": "42", "grpo.beta": "0.1"}, {"reward": 0.75})
     other = make_run(client, "sft", 300, {"seed": "7"}, {"loss": 1.25})

@@ -45,11 +45,12 @@ def test_everything_is_up_to_date_when_nothing_changed() -> None:
     assert all(not s.reasons and not s.after for s in combine(STAGES, {}, set(STAGES)))
 
 
-def test_the_command_over_a_real_dvc_folder_and_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_over_a_real_dvc_folder_and_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, store_uri: str
+) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")
-    uri = f"sqlite:///{tmp_path / 'mlflow.db'}"
-    Path("params.yaml").write_text("seed: 1\n")
+    Path("params.yaml").write_text(f"mlflow: {{tracking_uri: '{store_uri}'}}\n")
     refused = runner.invoke(app, ["status"])
     assert refused.exit_code == 2
     assert "rlm-forge init DIR" in " ".join(refused.output.split())
@@ -60,7 +61,7 @@ def test_the_command_over_a_real_dvc_folder_and_store(tmp_path: Path, monkeypatc
     dvc = [sys.executable, "-m", "dvc"]
     for command in (["init", "--no-scm", "-q"], ["repro", "-q"]):
         subprocess.run([*dvc, *command], check=True)
-    client = MlflowClient(uri)
+    client = MlflowClient(store_uri)
     run = client.create_run("0", start_time=1_700_000_000_000, run_name="papers", tags={"stage": "papers"})
     client.log_metric(run.info.run_id, "stage_seconds", 75)
     client.log_metric(run.info.run_id, "peak_memory_mb", 1536)
@@ -69,7 +70,7 @@ def test_the_command_over_a_real_dvc_folder_and_store(tmp_path: Path, monkeypatc
     fresh = runner.invoke(app, ["status"])
     assert fresh.exit_code == 0, fresh.output
     assert "Everything is up to date." in fresh.output
-    assert "1 min 15 s" in fresh.output
+    assert "1 min 15 s" in fresh.output, fresh.output
     assert "1.5 GiB" in fresh.output
     Path("a").write_text("2")
     papers, parse = json.loads(runner.invoke(app, ["status", "--json"]).output)["stages"]
