@@ -23,6 +23,7 @@ from rlm_core.policies.base import PolicyError
 from rlm_core.policies.fleet_member import Member
 from rlm_core.policies.http import HttpError
 from rlm_core.policies.models import Dtype, check_model_folder
+from rlm_core.policies.reload_gate import ReloadGate
 from rlm_core.policies.vllm_server import VllmServer, VllmServerError
 
 if TYPE_CHECKING:
@@ -89,11 +90,10 @@ class VllmFleet:
         """The folder of the weights that all serve."""
         self._slot = contextlib.ExitStack()
         self._folder: Path | None = None
-        self._changed = asyncio.Condition()
+        self._gate = ReloadGate()
+        self._returned = asyncio.Condition()
         self._publishing = asyncio.Lock()
         """Held by whoever gives weights to a server."""
-        self._reloading = False
-        self._in_flight = 0
         self._watch: asyncio.Task[None] | None = None
         self._returning: dict[str, asyncio.Task[None]] = {}
         self._looked = 0.0
@@ -178,20 +178,25 @@ class VllmFleet:
 
     async def _choose(self, *, avoid: set[str]) -> Member:
         """The living server with the fewest requests under way; one that was not tried, if there is any."""
-        end = time.monotonic() + self._patience
         await self._distrust_unwatched()
+        alive = await self._living()
+        return min((m for m in alive if m.url not in avoid), key=_load, default=None) or min(alive, key=_load)
+
+    async def _living(self) -> list[Member]:
+        """The servers in use; waits for one where there is none. Raises `VllmServerError` when that takes too long."""
         if self._watch is not None and self._watch.done():
             self._watch.result()  # whatever ended it: nobody would take servers back
-        async with self._changed:
-            while not (alive := [m for m in self._members if m.alive]):
+        end = time.monotonic() + self._patience
+        async with self._returned:
+            while not (alive := [member for member in self._members if member.alive]):
                 try:
-                    await asyncio.wait_for(self._changed.wait(), max(0.0, end - time.monotonic()))
+                    await asyncio.wait_for(self._returned.wait(), max(0.0, end - time.monotonic()))
                 except TimeoutError:
-                    raise PolicyError(
+                    raise VllmServerError(
                         f"none of the vLLM servers at {self.url} has answered for {self._patience:g} s; start one again: "
                         "work goes on where it was"
                     ) from None
-            return min((m for m in alive if m.url not in avoid), key=_load, default=None) or min(alive, key=_load)
+        return alive
 
     async def _leave_out(self, member: Member, reason: str) -> None:
         if member.alive:
@@ -201,15 +206,8 @@ class VllmFleet:
     @contextlib.asynccontextmanager
     async def generating(self) -> AsyncIterator[int]:
         """Held around a request: yields the version of the weights that will answer it; waits out a reload."""
-        async with self._changed:
-            await self._changed.wait_for(lambda: not self._reloading)
-            self._in_flight += 1
-        try:
+        async with self._gate.request():
             yield self.version
-        finally:
-            self._in_flight -= 1
-            async with self._changed:
-                self._changed.notify_all()
 
     async def reload(self, source: Path | str | Mapping[str, torch.Tensor]) -> int:
         """Serve other weights on every server, as `VllmServer.reload`; returns their version.
@@ -217,27 +215,20 @@ class VllmFleet:
         A server that dies meanwhile is left out; it gets them when it comes back. Raises when all fail.
         """
         assert self._folder is not None, "reload() outside `async with`"
-        async with self._changed:
-            await self._changed.wait_for(lambda: not self._reloading)
-            self._reloading = True
         target = self._folder / f"weights-{self.version + 1}-{time.monotonic_ns()}"
-        try:
-            async with self._changed:
-                await self._changed.wait_for(lambda: self._in_flight == 0)
-            await asyncio.to_thread(weights.write_weights, source, target, like=self.model, dtype=self._dtype)
-            async with self._publishing:
-                await self._publish(target)
-                old, self._source = self._source, target
+        async with self._gate.reload():
+            try:
+                await asyncio.to_thread(weights.write_weights, source, target, like=self.model, dtype=self._dtype)
+                await self._living()
+                async with self._publishing:
+                    await self._publish(target)
+                    old, self._source = self._source, target
+            except BaseException:
+                shutil.rmtree(target, ignore_errors=True)
+                raise
             if old != self.model:
                 shutil.rmtree(old, ignore_errors=True)
-        except BaseException:
-            shutil.rmtree(target, ignore_errors=True)
-            raise
-        finally:
-            self._reloading = False
-            async with self._changed:
-                self._changed.notify_all()
-        return self.version
+            return self.version
 
     async def _publish(self, target: Path) -> None:
         members = [member for member in self._members if member.alive]
@@ -280,8 +271,8 @@ class VllmFleet:
                 log.warning("%s answers but cannot be taken back: %s", member.url, error)
                 return
         log.warning("%s is taken back, with weights version %d", member.url, self.version)
-        async with self._changed:
-            self._changed.notify_all()
+        async with self._returned:
+            self._returned.notify_all()
 
     async def _distrust_unwatched(self) -> None:
         """After a while in which this process was busy with other things, any server may have died and come back."""

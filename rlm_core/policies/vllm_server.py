@@ -24,6 +24,7 @@ from rlm_core.policies import weights
 from rlm_core.policies.base import PolicyError
 from rlm_core.policies.http import JsonClient
 from rlm_core.policies.models import Dtype, check_model_folder
+from rlm_core.policies.reload_gate import ReloadGate
 from rlm_core.policies.server_process import ServerProcess, free_port, port_fault
 from rlm_core.policies.vllm_main import PARENT_VARIABLE
 
@@ -95,9 +96,7 @@ class VllmServer:
         self._folder: Path | None = None
         self._slot = contextlib.ExitStack()
         self._http: JsonClient | None = None
-        self._in_flight = 0
-        self._changed = asyncio.Condition()
-        self._reloading = False
+        self._gate = ReloadGate()
         self._stopped = False
 
     @classmethod
@@ -166,15 +165,8 @@ class VllmServer:
     @contextlib.asynccontextmanager
     async def generating(self) -> AsyncIterator[int]:
         """Held around a request: yields the version of the weights that will answer it; waits out a reload."""
-        async with self._changed:
-            await self._changed.wait_for(lambda: not self._reloading)
-            self._in_flight += 1
-        try:
+        async with self._gate.request():
             yield self.version
-        finally:
-            self._in_flight -= 1
-            async with self._changed:
-                self._changed.notify_all()
 
     async def reload(self, source: Path | str | Mapping[str, torch.Tensor]) -> int:
         """Serve other weights of the same architecture, from a model folder or a state dict; returns their version.
@@ -184,29 +176,21 @@ class VllmServer:
         the server refuses; what it serves then is unknown after a refusal, and unchanged otherwise.
         """
         assert self._folder is not None and self._http is not None, "reload() outside `async with`"
-        async with self._changed:
-            await self._changed.wait_for(lambda: not self._reloading)
-            self._reloading = True
         target = self._folder / f"weights-{self.version + 1}-{time.monotonic_ns()}"
-        try:
-            async with self._changed:
-                await self._changed.wait_for(lambda: self._in_flight == 0)
-            start = time.monotonic()
-            await asyncio.to_thread(weights.write_weights, source, target, like=self.model, dtype=self.dtype)
-            await self._swap(target)
+        async with self._gate.reload():
+            try:
+                start = time.monotonic()
+                await asyncio.to_thread(weights.write_weights, source, target, like=self.model, dtype=self.dtype)
+                await self._swap(target)
+            except BaseException:
+                shutil.rmtree(target, ignore_errors=True)
+                raise
             self.version += 1
             log.info("weights version %d are served after %.2f s", self.version, time.monotonic() - start)
             for old in self._folder.glob("weights-*"):
                 if old != target:
                     shutil.rmtree(old, ignore_errors=True)
-        except BaseException:
-            shutil.rmtree(target, ignore_errors=True)
-            raise
-        finally:
-            self._reloading = False
-            async with self._changed:
-                self._changed.notify_all()
-        return self.version
+            return self.version
 
     async def _swap(self, target: Path) -> None:
         """Have the server read `target`; other clients' requests are drained first and wait meanwhile."""

@@ -197,7 +197,8 @@ async def test_while_none_lives_requests_wait(
         await waiting
         await asyncio.gather(*(stub.kill() for stub in stubs[:2]))
         await until(lambda: not fleet.in_flight)
-        with pytest.raises(VllmServerError, match="no server took weights 1"):
+        fleet._patience = 0.3
+        with pytest.raises(VllmServerError, match="none of the vLLM servers"):
             await fleet.reload(fleet.model)
         assert fleet.version == 0
 
@@ -212,6 +213,10 @@ async def test_a_server_that_refuses_new_weights_is_left_out(
         assert (await policy.act(HI, Sampling())).weights_version == 1
         stubs[0].refuses_weights = False
         await until(lambda: len(fleet.in_flight) == 2)
+        stubs[0].refuses_weights = stubs[1].refuses_weights = True
+        with pytest.raises(VllmServerError, match="no server took weights 2"):
+            await fleet.reload(fleet.model)
+        assert fleet.version == 1
 
 
 async def test_a_start_needs_one_server_and_says_what_is_wrong(
