@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import hmac
 import json
 import logging
@@ -20,6 +19,7 @@ from starlette.routing import Route
 
 from rlm_core.records import Rollout, Status
 from rlm_core.serving.answers import answer_text, cite, finish_reason, rlm_fields, usage_of
+from rlm_core.serving.clients import unless_gone
 from rlm_core.serving.requests import BadRequest, read_request
 from rlm_core.serving.service import RlmService
 from rlm_core.serving.stream import EventStream
@@ -69,7 +69,7 @@ def make_app(service: RlmService, *, api_key: str | None = None) -> Starlette:
                 rollout = await service.answer(query, asked)
             return JSONResponse(await _reply(rollout, service, head))
 
-        return await unless_gone(request, whole)
+        return await unless_gone(request.receive, whole()) or Response(status_code=CLIENT_GONE)
 
     def guarded(endpoint: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
         async def checked(request: Request) -> Response:
@@ -124,25 +124,6 @@ async def _reply(rollout: Rollout, service: RlmService, head: dict[str, Any]) ->
         "usage": usage_of(rollout),
         "rlm": rlm_fields(rollout, cited),
     }
-
-
-async def unless_gone(request: Request, work: Callable[[], Awaitable[Response]]) -> Response:
-    """The result of `work`, which is cancelled when the client closes the connection."""
-    task = asyncio.ensure_future(work())
-    gone = asyncio.ensure_future(_client_gone(request))
-    try:
-        await asyncio.wait((task, gone), return_when=asyncio.FIRST_COMPLETED)
-        return task.result() if task.done() else Response(status_code=CLIENT_GONE)
-    finally:
-        for one in (task, gone):
-            one.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await asyncio.gather(task, gone, return_exceptions=True)
-
-
-async def _client_gone(request: Request) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
 
 
 async def _told(_: Request, error: Exception) -> Response:

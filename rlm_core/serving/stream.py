@@ -15,6 +15,7 @@ from rlm_core.printable import printable
 from rlm_core.records import Query, Rollout, Status
 from rlm_core.rollouts import Event
 from rlm_core.serving.answers import answer_text, cite, finish_reason, rlm_fields, usage_of
+from rlm_core.serving.clients import unless_gone
 from rlm_core.serving.requests import BadRequest, ChatRequest
 from rlm_core.serving.service import RlmService
 
@@ -38,16 +39,7 @@ class EventStream(Response):
         self._service, self._query, self._request, self._head = service, query, request, head
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        sending = asyncio.ensure_future(self._send(send))
-        gone = asyncio.ensure_future(_gone(receive))
-        try:
-            await asyncio.wait((sending, gone), return_when=asyncio.FIRST_COMPLETED)
-            if sending.done():
-                sending.result()
-        finally:
-            for task in (sending, gone):
-                task.cancel()
-            await asyncio.gather(sending, gone, return_exceptions=True)
+        await unless_gone(receive, self._send(send))
 
     async def _send(self, send: Send) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
@@ -138,8 +130,3 @@ def _short(text: str) -> str:
 
 def _event(data: dict[str, Any]) -> str:
     return f"data: {json.dumps(data, ensure_ascii=False)}\n\n"
-
-
-async def _gone(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass

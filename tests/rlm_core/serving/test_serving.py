@@ -212,11 +212,15 @@ def test_a_policy_that_fails_is_a_502_and_an_error_event(library: dict[str, Pape
 def test_a_client_that_goes_away_ends_its_tree(library: dict[str, Paper]) -> None:
     policy = Stuck()
     with serving(policy, library, concurrency=1) as client:
-        with pytest.raises(httpx.ReadTimeout):
-            client.post("/v1/chat/completions", json=body(), timeout=1.0)
+        sent = json.dumps(body()).encode()
+        with socket.create_connection((client.base_url.host, client.base_url.port or 0)) as plain:
+            head = f"Host: x\r\nContent-Type: application/json\r\nContent-Length: {len(sent)}"
+            plain.sendall(f"POST /v1/chat/completions HTTP/1.1\r\n{head}\r\n\r\n".encode() + sent)
+            wait_for(lambda: policy.calls == 1)
         wait_for(lambda: policy.cancelled == 1)
         with client.stream("POST", "/v1/chat/completions", json=body(stream=True)) as stream:
-            next(stream.iter_lines())
+            lines = stream.iter_lines()
+            assert "assistant" in next(lines)
             wait_for(lambda: policy.calls == 2)
         wait_for(lambda: policy.cancelled == 2)
         wait_for(lambda: client.get("/health").json()["running"] == 0)
