@@ -54,7 +54,9 @@ REPORT = Path("reports/training.json")
 def run(stage: Stage) -> None:
     require(SFT, "sft")
     if stage.params.grpo.children == "frozen" and stage.params.serve.url:
-        raise StageError("grpo.children 'frozen' needs a second server for the SFT model; unset serve.url to start both")
+        raise StageError(
+            "grpo.children 'frozen' needs a second server for the SFT model; unset serve.url to start both"
+        )
     queries, validation = trainable_queries(TRAIN), trainable_queries(VAL)
     if not queries:
         raise StageError(f"{TRAIN} holds no query that can be trained on; add papers or raise queries.single_per_paper")
