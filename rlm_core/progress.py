@@ -33,6 +33,10 @@ class Progress:
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.finish()
+
+    def finish(self) -> None:
+        """Log the last line, where a `with` block does not fit."""
         self._report(final=True)
 
     def advance(self, count: int = 1, note: str = "") -> None:

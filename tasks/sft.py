@@ -218,6 +218,10 @@ def _make_callback(stage: Stage, optimizer: Any, steps: int, measure: Callable[[
             last = next((row["loss"] for row in reversed(state.log_history) if "loss" in row), None)
             self.progress.advance(note="" if last is None else f"loss {last:.3f}")
 
+        def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+            assert self.progress is not None
+            self.progress.finish()
+
         def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
             (Path(args.output_dir) / f"checkpoint-{state.global_step}" / DONE).touch()
 
