@@ -111,6 +111,7 @@ async def test_deaths_and_returns_lose_no_request(
             await until(lambda stub=stub: stub.url not in fleet.in_flight)  # a real one takes many checks to start
             await stub.start()
             await until(lambda stub=stub: stub.url in fleet.in_flight)
+            await until(lambda before=fleet.version: fleet.version > before)  # new weights between two deaths
 
     async def caller(policy: VllmPolicy, fleet: VllmFleet, deaths: asyncio.Task[None]) -> int:
         answered = 0
