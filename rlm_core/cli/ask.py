@@ -98,7 +98,7 @@ async def _run(
 
     kind: Kind = "single" if len(library) == 1 else "multi"
     query = attach_context(Query(id="ask", question=question, kind=kind, paper_ids=tuple(library)), library)
-    config = RolloutConfig.from_params(params, temperature=0.0)
+    config = RolloutConfig.from_params(params, temperature=0.0).for_papers(len(library))
     async with open_policy(model, name, api_key_env, params) as policy:
         return await run_rollout(query, policy, config, observer=None if quiet else print_events(console))
 

@@ -67,6 +67,10 @@ class RolloutConfig:
         }
         return cls(**{**fields, **changes})
 
+    def for_papers(self, count: int) -> Self:
+        """Room for one child a paper: a person may ask over more papers than a group of the training holds."""
+        return dataclasses.replace(self, max_children=max(self.max_children, count) if self.max_children else 0)
+
     @property
     def cue_kept(self) -> bool:
         return self.cue == "kept"

@@ -85,7 +85,7 @@ class RlmService:
         overrides: dict[str, Any] = {"temperature": request.temperature}
         if request.seed is not None:
             overrides["seed"] = request.seed
-        config = RolloutConfig.from_params(self.params, **overrides)
+        config = RolloutConfig.from_params(self.params, **overrides).for_papers(len(query.paper_ids))
         if limit := request.max_completion_tokens or request.max_tokens:
             config = dataclasses.replace(config, max_tokens=min(limit, config.max_tokens))
         return await run_rollout(query, self.policy, config, observer=observer)

@@ -39,3 +39,10 @@ def test_the_shape_names_all_fields() -> None:
     shape = RolloutConfig(temperature=0.1).shape
     assert shape["temperature"] == 0.1
     assert set(RolloutConfig.__dataclass_fields__) < set(shape)
+
+
+def test_every_paper_that_is_asked_about_can_have_a_child():
+    config = RolloutConfig(max_children=12)
+    assert config.for_papers(24).max_children == 24
+    assert config.for_papers(4) == config
+    assert RolloutConfig(max_children=0).for_papers(24).max_children == 0  # none are allowed: none stay
