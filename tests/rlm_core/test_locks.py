@@ -10,6 +10,8 @@ import threading
 import time
 from pathlib import Path
 
+import pytest
+
 from rlm_core.locks import file_lock
 
 HOLD = """
@@ -60,9 +62,8 @@ def test_one_at_a_time(tmp_path: Path) -> None:
 
 
 def test_an_error_inside_frees_it(tmp_path: Path) -> None:
-    for _ in range(2):
-        try:
-            with file_lock(tmp_path / "x.lock", holder="t", on_wait=lambda line: None):
-                raise KeyError
-        except KeyError:
-            pass
+    waits: list[str] = []
+    with pytest.raises(KeyError), file_lock(tmp_path / "x.lock", holder="t", on_wait=waits.append):
+        raise KeyError
+    with file_lock(tmp_path / "x.lock", holder="t", on_wait=waits.append):
+        assert waits == []

@@ -72,19 +72,15 @@ def test_a_page_shows_the_whole_tree() -> None:
     assert page.text.count("plain words") >= 20
 
 
+ATTRIBUTES = {"lang", "charset", "name", "content", "http-equiv", "class", "open"}
+"""All that a page uses: none loads or runs anything."""
+
+
 def test_a_page_needs_nothing_but_itself() -> None:
     text = tree_page(tree("x"))
     page = Page(text)
     assert {"script", "link", "img", "iframe", "a"} & set(page.tags) == set()
-    assert {name for name, _ in page.attributes} <= {
-        "lang",
-        "charset",
-        "name",
-        "content",
-        "http-equiv",
-        "class",
-        "open",
-    }
+    assert {name for name, _ in page.attributes} <= ATTRIBUTES
     assert "url(" not in text
     assert "@import" not in text
     contents = {value for name, value in page.attributes if name == "content"}
@@ -105,15 +101,7 @@ def test_hostile_text_is_shown_and_never_interpreted() -> None:
 def test_no_text_adds_a_tag(text: str) -> None:
     page = Page(tree_page(tree(text)))
     assert {"script", "img", "iframe", "svg", "a"} & set(page.tags) == set()
-    assert {name for name, _ in page.attributes} <= {
-        "lang",
-        "charset",
-        "name",
-        "content",
-        "http-equiv",
-        "class",
-        "open",
-    }
+    assert {name for name, _ in page.attributes} <= ATTRIBUTES
 
 
 def test_lone_surrogates_and_long_texts_are_written() -> None:
