@@ -17,7 +17,7 @@ STAGES = yaml.safe_load((ROOT / "dvc.yaml").read_text())["stages"]
 PLUMBING = {
     "tasks/common.py", "tasks/curves.py", "tasks/device.py", "tasks/__init__.py",
     "tasks/tracking.py", "tasks/traces.py", "tasks/outbox.py", "tasks/store.py", "tasks/registry.py", "tasks/system_metrics.py",
-    "rlm_core/__init__.py", "rlm_core/params.py", "rlm_core/files.py", "rlm_core/progress.py", "rlm_core/processes.py",
+    "rlm_core/__init__.py", "rlm_core/params/__init__.py", "rlm_core/files.py", "rlm_core/progress.py", "rlm_core/processes.py",
     "rlm_core/policies/pace.py",
     "rlm_core/locks.py", "rlm_core/fanout/__init__.py", "rlm_core/fanout/cluster.py", "rlm_core/fanout/local.py",
 }  # fmt: skip
