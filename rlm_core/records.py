@@ -304,10 +304,12 @@ class Judgement:
     rationale: str = ""
     judge: str = ""
     criteria: Mapping[str, float] = field(default_factory=dict)
+    reasons: Mapping[str, str] = field(default_factory=dict)
+    """Why, by criterion; empty where the judge gives one reason for all. `rationale` holds them as one text."""
 
     def to_dict(self) -> dict[str, Any]:
         row = dataclasses.asdict(self)
-        row["criteria"] = dict(self.criteria)
+        row["criteria"], row["reasons"] = dict(self.criteria), dict(self.reasons)
         return row
 
     @classmethod

@@ -153,7 +153,7 @@ def _log_feedback(trace_id: str, judgement: Judgement) -> None:
     source = AssessmentSource(source_type=kind, source_id=judgement.judge or "judge")
     values = {"reward": judgement.reward, "precision": judgement.precision, "recall": judgement.recall}
     for name, value in {**values, **judgement.criteria}.items():
-        rationale = judgement.rationale if name == "reward" else None
+        rationale = judgement.rationale if name == "reward" else judgement.reasons.get(name)
         mlflow.log_feedback(trace_id=trace_id, name=name, value=value, source=source, rationale=rationale)
 
 

@@ -60,12 +60,17 @@ class LexicalJudge:
         read = sum(len(p) for p in passages)
         share = overlap.precision * read / (read + unread) if read else 0.0
         precision, recall = to_scale(share), to_scale(overlap.recall)
-        rationale = f"{share:.0%} of the answer's letters are evidence; it holds {overlap.recall:.0%} of the evidence's"
+        reasons = {
+            "precision": f"{share:.0%} of the answer's letters are evidence",
+            "recall": f"it holds {overlap.recall:.0%} of the evidence's",
+        }
+        rationale = f"{reasons['precision']}; {reasons['recall']}"
         if not passages:
             rationale = "the answer holds no text"
+            reasons = dict.fromkeys(reasons, rationale)
         elif unread:
             rationale += f"; {unread} characters beyond the judge's limit were not read"
-        return Judgement(precision, recall, (precision + recall) / 20, rationale, self.name)
+        return Judgement(precision, recall, (precision + recall) / 20, rationale, self.name, reasons=reasons)
 
 
 def gold_passages(gold: Sequence[str] | str) -> list[str]:

@@ -50,6 +50,7 @@ class PanelJudge:
             rationale="; ".join(f"{v.judge}: {v.rationale}" for v in verdicts),
             judge=self.name,
             criteria=scores,
+            reasons={c.name: told for c in self.criteria if (told := _reasons(verdicts, c.name))},
         )
 
     def _combine(self, scores: Sequence[float], failures: Sequence[BaseException]) -> float:
@@ -59,6 +60,10 @@ class PanelJudge:
             return strict_majority(scores, len(self.judges))
         except ValueError as error:
             raise JudgeError(f"{error}; the first failure: {failures[0]}") from error
+
+
+def _reasons(verdicts: Sequence[Judgement], name: str) -> str:
+    return "; ".join(f"{v.judge}: {v.reasons[name]}" for v in verdicts if name in v.reasons)
 
 
 def strict_majority(scores: Sequence[float], size: int) -> float:

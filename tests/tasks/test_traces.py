@@ -32,7 +32,8 @@ def test_a_tree_becomes_nested_spans_with_feedback(
     import mlflow
 
     monkeypatch.chdir(tmp_path)
-    judgement = Judgement(precision=8, recall=4, reward=0.6, rationale="half of it", judge="lexical")
+    reasons = {"precision": "mostly quoted", "grounded": "one word changed"}
+    judgement = Judgement(8, 4, 0.6, "half of it", "lexical", {"grounded": 7.0}, reasons)
     with tracking.stage_run("evaluate", params) as tracker:
         trees = [make_tree(f"q.{i}") for i in range(3)]
         log_rollouts(tracker, trees, [judgement, None, judgement], step=7, limit=2)
@@ -53,7 +54,8 @@ def test_a_tree_becomes_nested_spans_with_feedback(
     assert (root.end_time_ns - root.start_time_ns) / 1e9 == pytest.approx(4.5, abs=1e-3)
     assert trace.info.tags["step"] == "7"
     scores = {a.name: a.feedback.value for a in trace.info.assessments}
-    assert scores == {"reward": 0.6, "precision": 8, "recall": 4}
+    assert scores == {"reward": 0.6, "precision": 8, "recall": 4, "grounded": 7.0}
+    assert {a.name: a.rationale for a in trace.info.assessments if a.rationale} == {"reward": "half of it", **reasons}
     assert traces["rollout q.1"].info.assessments == []  # an unjudged tree has no score, not a zero
 
 

@@ -17,7 +17,7 @@ from rlm_core.records import Query
 from rlm_core.rewards.judges import to_scale
 from rlm_core.rewards.reliability.wording import FOREIGN, PLEAS, noisy, reworded
 
-VERSION = 1
+VERSION = 2
 """Raised with any change of the cases: checks of another version are not reused."""
 MIN_LETTERS = 80
 """Of a query's gold: half of a shorter one is no evidence that a judge could be held to."""

@@ -66,7 +66,8 @@ def test_faults_of_the_file_are_told(tmp_path: Path, text: str, told: str) -> No
 
 async def test_the_judge_rates_further_criteria(tmp_path: Path) -> None:
     def reply(body: dict[str, Any]) -> str:
-        return json.dumps({"reason": "r", "precision": 9, "recall": 4, "grounded": 6})
+        scores = {"precision": 9, "recall": 4, "grounded": 6}
+        return json.dumps({name: {"reason": f"why {score}", "score": score} for name, score in scores.items()})
 
     criteria = load_criteria(write(tmp_path, GROUNDED))
     async with OpenAIStub(reply) as stub:
@@ -76,13 +77,10 @@ async def test_the_judge_rates_further_criteria(tmp_path: Path) -> None:
         assert (await judge.score("q", [], GOLD)).criteria["grounded"] == 1
     assert found.reward == pytest.approx(20 / 35)
     assert found.criteria == {"precision": 9, "recall": 4, "grounded": 6}
+    assert found.reasons == {"precision": "why 9", "recall": "why 4", "grounded": "why 6"}
     (body,) = stub.posts
-    assert list(body["response_format"]["json_schema"]["schema"]["required"]) == [
-        "reason",
-        "precision",
-        "recall",
-        "grounded",
-    ]
+    assert body["response_format"]["json_schema"]["schema"]["required"] == ["precision", "recall", "grounded"]
+    assert body["max_tokens"] == 3 * 512
     assert "grounded, 1 to 10: 10: copied word for word" in body["messages"][0]["content"]
 
 
@@ -105,7 +103,8 @@ class Says:
         if self._scores is None:
             raise JudgeError("silent")
         precision, recall = self._scores
-        return Judgement(precision, recall, (precision + recall) / 20, "why", self.name)
+        reasons = {"precision": f"why {precision}"}
+        return Judgement(precision, recall, (precision + recall) / 20, "why", self.name, reasons=reasons)
 
 
 async def test_a_panel_takes_the_mean() -> None:
@@ -113,6 +112,7 @@ async def test_a_panel_takes_the_mean() -> None:
     assert found.criteria == {"precision": 6.5, "recall": 5}
     assert found.reward == pytest.approx(11.5 / 20)
     assert found.judge == "panel-mean(says 9, says 4)"
+    assert found.reasons == {"precision": "says 9: why 9; says 4: why 4"}
     with pytest.raises(JudgeError, match="1 of 3 judges failed"):
         await PanelJudge([Says(9), Says(4), Says(None)], "mean").score("q", ANSWER, GOLD)
 

@@ -24,6 +24,7 @@ async def scores(answer):
     judgement = await LexicalJudge().score(QUESTION, answer, GOLD)
     assert judgement.reward == (judgement.precision + judgement.recall) / 20
     assert judgement.judge == "lexical" and judgement.rationale
+    assert set(judgement.reasons) == {"precision", "recall"}
     return judgement.precision, judgement.recall
 
 
