@@ -48,7 +48,8 @@ def run(stage: Stage) -> None:
     stage.tracker.log_datasets("evaluation", Path("data/queries/test.jsonl"))
     folders = model_folders(params)
     try:
-        plans = plan_arms(params.evaluate.arms, [m for m in MODELS if m in folders], params.evaluate.temperatures)
+        models = [name for name in MODELS if name in folders]
+        plans = plan_arms(params.evaluate.arms, models, params.evaluate.temperatures, params.teach)
     except ValueError as error:
         raise StageError(str(error)) from error
     judge, judge_check = open_judge(stage)
@@ -141,7 +142,7 @@ async def _evaluate(
             host=host,
             folders=folders,
             digests=digests,
-            expert=ExpertPolicy(renderer=renderer_of(folders)),
+            expert=lambda noise: ExpertPolicy(noise, params.seed, renderer_of(folders)),
             bm25=choice,
         )
         for plan in plans:

@@ -8,6 +8,7 @@
 | `codeact_bm25` | the same with a BM25 retriever in the REPL instead of the text |
 | `summary_agent` | the best model reading the papers in pieces, its notes written anew after each |
 | `full_context` | one call of the best model on the papers' text, cut to fit its context |
+| `teacher` | who taught: the endpoint of `teach`, or the scripted policy with `teach.noise` |
 | `expert` | the scripted policy without noise: no model |
 | `bm25_topk` | the k passages that BM25 ranks first, k and passage length chosen on validation queries: no model |
 
@@ -23,7 +24,7 @@ from pathlib import Path
 from typing import Literal
 
 from rlm_core.files import content_key, sha256_file
-from rlm_core.params import ArmName, ArmParams, EndpointParams
+from rlm_core.params import ArmName, ArmParams, EndpointParams, TeachParams
 from rlm_core.rollouts import RolloutConfig
 
 Harness = Literal["rlm", "codeact", "codeact_bm25", "summary_agent", "full_context", "bm25"]
@@ -33,7 +34,7 @@ Actor = Literal["base", "sft", "grpo", "expert", "endpoint", "none"]
 MODELS: tuple[Model, ...] = ("base", "sft", "grpo")
 """Least to most trained."""
 
-WITHOUT_MODEL: frozenset[str] = frozenset({"expert", "bm25_topk"})
+WITHOUT_MODEL: frozenset[str] = frozenset({"teacher", "expert", "bm25_topk"})
 """Named arms that need no model."""
 
 
@@ -52,6 +53,8 @@ class ArmPlan:
     """None: the evaluation's."""
     context_tokens: int | None = None
     """What an endpoint reads and writes in one call; None: as much as the local server."""
+    noise: float = 0.0
+    """Of the scripted expert: share of turns with a mistake."""
 
     @property
     def model(self) -> Model | None:
@@ -83,7 +86,7 @@ class ArmPlan:
         return dataclasses.replace(config, **changes)  # type: ignore[arg-type]
 
 
-_NAMED: Mapping[ArmName, tuple[Harness, Literal["best", "base", "sft", "grpo", "expert", "none"]]] = {
+_NAMED: Mapping[str, tuple[Harness, Literal["best", "base", "sft", "grpo", "expert", "none"]]] = {
     "base": ("rlm", "base"),
     "sft": ("rlm", "sft"),
     "grpo": ("rlm", "grpo"),
@@ -105,15 +108,19 @@ def needs_model(arm: ArmName | ArmParams) -> bool:
 
 
 def plan_arms(
-    arms: Sequence[ArmName | ArmParams], models: Sequence[Model], temperatures: Sequence[float] = ()
+    arms: Sequence[ArmName | ArmParams],
+    models: Sequence[Model],
+    temperatures: Sequence[float] = (),
+    teach: TeachParams | None = None,
 ) -> list[ArmPlan]:
     """The plans of the arms, arms of one model side by side so that each is loaded once.
 
     `models` are those that there are. At each of `temperatures` the arms base, sft and grpo are planned once more, as
-    `NAME_tT`. Raises `ValueError` for an arm whose model is missing and for two arms of one name.
+    `NAME_tT`. `teach` says who the arm `teacher` is. Raises `ValueError` for an arm whose model is missing and for two
+    arms of one name.
     """
     known = [model for model in MODELS if model in models]
-    plans = [_plan(arm, known) for arm in arms]
+    plans = [_plan(arm, known, teach or TeachParams()) for arm in arms]
     plans += [
         ArmPlan(further_name(name, value), "rlm", name, temperature=value)
         for name in MODELS
@@ -131,7 +138,11 @@ def further_name(model: Model, temperature: float) -> str:
     return f"{model}_t{temperature:g}"
 
 
-def _plan(arm: ArmName | ArmParams, known: Sequence[Model]) -> ArmPlan:
+def _plan(arm: ArmName | ArmParams, known: Sequence[Model], teach: TeachParams) -> ArmPlan:
+    if arm == "teacher":
+        if teach.policy == "expert":
+            return ArmPlan(arm, "rlm", "expert", noise=teach.noise)
+        return ArmPlan(arm, "rlm", "endpoint", endpoint=teach.endpoint)
     if isinstance(arm, str):
         harness, actor = _NAMED[arm]
         return ArmPlan(arm, harness, _resolved(arm, actor, known), recursion=arm != "no_subcalls")
@@ -176,7 +187,9 @@ def describe(plan: ArmPlan, models: Mapping[str, str]) -> str:
         return plan.endpoint.model
     if plan.model is not None:
         return models[plan.model]
-    return "none (scripted)" if plan.actor == "expert" else "none (BM25)"
+    if plan.actor == "expert":
+        return f"none (scripted, {plan.noise:.0%} noise)" if plan.noise else "none (scripted)"
+    return "none (BM25)"
 
 
 def settings_of(plan: ArmPlan, config: RolloutConfig) -> dict[str, object]:

@@ -46,8 +46,9 @@ def notes_on(
             "The judge is lexical: it compares letters with the gold passages, reads no meaning, "
             "and gives 0.1 to an empty answer."
         )
-    if "expert" in arms:
-        notes.append("The arm expert is a scripted program, not a model.")
+    for name, arm in arms.items():
+        if arm.get("actor") == "expert":
+            notes.append(f"The arm {name} is a scripted program, not a model.")
     if samples_per_query == 1:
         notes.append("One sample a query: pass@k is pass@1.")
     for name, arm in arms.items():

@@ -45,7 +45,8 @@ class Runner:
     """Model folders by name: base, sft, grpo."""
     digests: Mapping[str, str]
     """Of their weights: part of every key, so that a changed model is answered anew."""
-    expert: Policy
+    expert: Callable[[float], Policy]
+    """The scripted expert at a share of noise."""
     bm25: Bm25Choice | None = None
 
     def __post_init__(self) -> None:
@@ -65,7 +66,7 @@ class Runner:
             assert self.bm25 is not None, "the arm bm25_topk needs a choice of k"
             return {"harness": "bm25", "choice": [self.bm25.k, self.bm25.passage_chars]}
         if plan.actor == "expert":
-            return {"harness": "expert", "version": expert.VERSION}
+            return {"harness": "expert", "version": expert.VERSION} | ({"noise": plan.noise} if plan.noise else {})
         identity: dict[str, Any] = {"harness": plan.harness, "context": self.context_tokens(plan)}
         if plan.endpoint is not None:
             identity |= {"url": plan.endpoint.base_url, "model": plan.endpoint.model}
@@ -135,7 +136,7 @@ class Runner:
             async with OpenAIPolicy.from_params(plan.endpoint) as policy:
                 yield policy
         else:
-            yield self.expert if plan.actor == "expert" else await self._model(plan)
+            yield self.expert(plan.noise) if plan.actor == "expert" else await self._model(plan)
 
     async def _model(self, plan: ArmPlan) -> Policy:
         assert plan.model is not None

@@ -13,6 +13,7 @@ ArmName = Literal[
     "base",
     "sft",
     "grpo",
+    "teacher",
     "expert",
     "bm25_topk",
     "full_context",
@@ -72,7 +73,7 @@ Arm = Annotated[
 
 class EvaluateParams(Section):
     arms: tuple[Arm, ...] = ("base", "sft", "grpo", "expert", "bm25_topk", "full_context", "no_subcalls")
-    """Policies and baselines compared on the same queries. Names: base, sft, grpo, expert, bm25_topk, full_context,
+    """Policies and baselines compared on the same queries. Names: base, sft, grpo, teacher, expert, bm25_topk, full_context,
     no_subcalls, codeact, codeact_bm25, summary_agent; or sections `{name, policy, endpoint, harness, recursion, strategy,
     temperature}`, for an endpoint or other settings."""
     max_queries: int | None = Field(None, ge=1)

@@ -49,7 +49,8 @@ def scripted_parts(params: Params, evaluation: Mapping[str, Any]) -> list[tuple[
     ]
     for name, arm in evaluation["arms"].items():
         if arm.get("actor") == "expert" or name == "expert":
-            parts.append((f"Arm {name}", "the scripted program without noise, not a model", True))
+            noise = f"with {params.teach.noise:.0%} noise" if name == "teacher" else "without noise"
+            parts.append((f"Arm {name}", f"the scripted program {noise}, not a model", True))
         elif arm.get("actor") == "endpoint":
             parts.append((f"Arm {name}", f"the model {arm.get('model')} at an endpoint", False))
         elif arm.get("harness") == "bm25":

@@ -16,7 +16,7 @@ from rlm_core.evaluation.benchmarks.item import count_tokens
 from rlm_core.evaluation.full_context import answer
 from rlm_core.evaluation.reading import fit, read_answer, shares
 from rlm_core.evaluation.retrieval import PassageIndex, Retriever, split_passages
-from rlm_core.params import ArmParams, EndpointParams
+from rlm_core.params import ArmParams, EndpointParams, TeachParams
 from rlm_core.policies.base import Action, Message, PolicyError, PromptTooLong, Sampling
 from rlm_core.records import ErrorClass, Evidence, Query, Status
 from rlm_core.rollouts import RolloutConfig
@@ -79,6 +79,15 @@ def test_any_policy_is_an_arm_with_and_without_recursion_and_strategy():
     assert settings_of(plans["codeact"], common) == {
         "harness": "codeact", "actor": "grpo", "recursion": None, "strategy": None, "temperature": 1.0
     }  # fmt: skip
+
+
+def test_the_teacher_is_an_arm_as_it_taught():
+    (scripted,) = plan_arms(["teacher"], [], teach=TeachParams(noise=0.15))
+    assert (scripted.actor, scripted.noise) == ("expert", 0.15)
+    assert describe(scripted, {}) == "none (scripted, 15% noise)"
+    endpoint = EndpointParams(base_url="http://localhost:1/v1", model="big")
+    (model,) = plan_arms(["teacher"], [], teach=TeachParams(policy="endpoint", endpoint=endpoint))
+    assert (model.actor, model.endpoint, describe(model, {})) == ("endpoint", endpoint, "big")
 
 
 def test_further_temperatures_stand_after_their_arm():

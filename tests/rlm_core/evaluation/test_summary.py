@@ -218,6 +218,9 @@ def test_large_clean_evaluations_need_few_notes():
     ]
     few = notes_on(queries, arms, judge="x", samples_per_query=4, least_p={"training": 0.04, "baselines": 0.055})
     assert [note.split(":")[0] for note in few if "Holm" in note] == ["Comparisons of baselines"]
+    scripted = {"teacher": {"samples": 128, "unscored": 0, "actor": "expert"}}
+    told = notes_on(queries, scripted, judge="x", samples_per_query=4)
+    assert "The arm teacher is a scripted program, not a model." in told
     arms["grpo"]["unscored"] = 30
     assert any("30 of 512 samples" in note for note in notes_on(queries, arms, judge="x", samples_per_query=4))
 
