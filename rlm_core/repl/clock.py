@@ -28,7 +28,10 @@ class Clock:
             self._halt()
 
     def resume(self) -> None:
-        self._waits = max(self._waits - 1, 0)
+        """A wait has ended. One of an earlier block, which may be told of late, changes nothing."""
+        if self._waits == 0:
+            return
+        self._waits -= 1
         if self._waits == 0 and self._running:
             self._go()
 
