@@ -57,7 +57,7 @@ class Outbox:
 
     def add(self, record: Record) -> None:
         """Keep a record: JSON data. It survives this process being killed as soon as this returns."""
-        line = json.dumps(record, ensure_ascii=False).encode() + b"\n"
+        line = json.dumps(record, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
         with self._changed:
             if self._closing:
                 raise ValueError("this outbox is closed")
@@ -98,7 +98,9 @@ class Outbox:
             while True:
                 line = source.readline()
                 if line.endswith(b"\n"):
-                    if not self._deliver(json.loads(line), path):
+                    if (record := _record(line)) is None:
+                        log.error("%s: a damaged record is passed over", path)
+                    elif not self._deliver(record, path):
                         return
                     _mark(marks, source.tell())
                     if own:
@@ -149,8 +151,8 @@ def left_behind(folder: Path) -> list[Path]:
     for path in folder.glob("*.jsonl"):
         with _owned(path) as file:
             if file is not None:
-                first = file.readline()
-                found.append((json.loads(first).get("at", 0) if first.endswith(b"\n") else 0, path))
+                first = _record(file.readline()) or {}
+                found.append((first.get("at", 0), path))
     return [path for _, path in sorted(found)]
 
 
@@ -159,9 +161,19 @@ def last_record(path: Path) -> dict[str, Any] | None:
     last = None
     with open(path, "rb") as source:
         for line in source:
-            if line.endswith(b"\n"):
-                last = line
-    return json.loads(last) if last else None
+            last = _record(line) or last
+    return last
+
+
+def _record(line: bytes) -> dict[str, Any] | None:
+    """The record of a line; None for one that a kill cut short or a disk damaged."""
+    if not line.endswith(b"\n"):
+        return None
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return record if isinstance(record, dict) and {"op", "run"} <= record.keys() else None
 
 
 def append(path: Path, record: Record) -> None:
@@ -195,7 +207,7 @@ def _owned(path: Path) -> Iterator[BinaryIO | None]:
 def _sent(marks: BinaryIO) -> int:
     """Bytes sent, by the last whole mark."""
     marks.seek(0)
-    whole = [line for line in marks.read().splitlines(keepends=True) if line.endswith(b"\n")]
+    whole = [line for line in marks.read().split(b"\n")[:-1] if line.isdigit()]
     return int(whole[-1]) if whole else 0
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
@@ -15,6 +16,8 @@ from typing import Any
 from rlm_core.files import append_jsonl, content_key, read_jsonl, write_jsonl
 from rlm_core.records import Query, Rollout
 from rlm_core.rollouts.config import RolloutConfig
+
+log = logging.getLogger("rlm.rollouts")
 
 SCHEMA_VERSION = 1
 """Of the stored rows; rows of another version are not taken up by a resume."""
@@ -40,7 +43,7 @@ def _entry_digest(entry: Any) -> Any:
 @lru_cache(maxsize=4096)
 def _digest(text: str) -> str:
     """Papers are shared by many queries: each is read once."""
-    return hashlib.sha256(text.encode()).hexdigest()
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
 
 
 class RolloutStore:
@@ -79,7 +82,10 @@ class RolloutStore:
         return write_jsonl(path, (rollout.to_dict() for rollout in self.rollouts(keys)))
 
     def _index(self, *, from_end: bool = False) -> None:
-        """Learn where each key's line starts; a line cut by a crash is left out, the next `add` drops it."""
+        """Learn where each key's line starts; a line cut by a crash is left out, the next `add` drops it.
+
+        A damaged line costs its own tree, which is told and made again, and no other.
+        """
         if not self.path.exists():
             return
         with open(self.path, "rb") as lines:
@@ -91,11 +97,13 @@ class RolloutStore:
                 try:
                     row = json.loads(line)
                     if row["version"] == SCHEMA_VERSION:
+                        row["rollout"]["id"]
                         self._offsets[row["key"]] = offset
-                except (json.JSONDecodeError, KeyError, TypeError) as error:
-                    raise ValueError(
-                        f"{self.path}: byte {offset}: not a stored rollout ({error}); delete the file to make it again"
-                    ) from error
+                except (ValueError, KeyError, TypeError, RecursionError) as error:
+                    log.warning(
+                        "%s: byte %d: not a stored rollout, made again (%s: %s)",
+                        self.path, offset, type(error).__name__, error,
+                    )  # fmt: skip
                 offset += len(line)
         self._indexed = offset
 

@@ -154,3 +154,17 @@ def test_half_a_line_is_waited_for(tmp_path: Path) -> None:
         outbox._changed.notify_all()
     assert outbox.close(10) == 0
     assert store.taken == [1]
+
+
+def test_junk_in_an_outbox_or_its_marks_stops_no_other_record(tmp_path: Path) -> None:
+    good = json.dumps({"op": "test", "run": "a", "n": 1}).encode() + b"\n"
+    (tmp_path / "a.jsonl").write_bytes(b"\x00\xff\n" + good + b"[1]\n" + good.replace(b"1", b"2") + b"{}\n")
+    (tmp_path / "a.sent").write_bytes(b"\xff\xfe\n")
+    assert left_behind(tmp_path) == [tmp_path / "a.jsonl"]
+    assert last_record(tmp_path / "a.jsonl") == {"op": "test", "run": "a", "n": 2}
+    store = FlakyStore()
+    outbox = Outbox(tmp_path / "b.jsonl", store, first=left_behind(tmp_path))
+    fill(outbox, range(3, 5))
+    assert outbox.close(10) == 0
+    assert store.taken == [1, 2, 3, 4]
+    assert list(tmp_path.iterdir()) == []

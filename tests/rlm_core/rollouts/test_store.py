@@ -46,11 +46,27 @@ def test_a_line_cut_by_a_crash_is_lost_alone(tmp_path: Path) -> None:
     assert [r.id for r in read_rollouts(path)] == ["a", "c"]
 
 
-def test_a_foreign_line_is_named(tmp_path: Path) -> None:
+DAMAGE = (
+    b'{"key": "a"}\n',
+    b"\x00\xff\xfe\n",
+    b"[" * 100_000 + b"\n",
+    b'{"version": 1, "key": "x", "rollout": 3}\n',
+    b"7\n",
+)
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_a_damaged_line_costs_no_other_tree(damage: bytes, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = tmp_path / "store.jsonl"
-    path.write_text('{"key": "a"}\n')
-    with pytest.raises(ValueError, match=r"byte 0: not a stored rollout.*delete the file"):
-        RolloutStore(path)
+    store = RolloutStore(path)
+    store.add("a", make_tree("a"))
+    first = path.stat().st_size
+    path.write_bytes(path.read_bytes() + damage)
+    RolloutStore(path).add("b", make_tree("b"))
+    after = RolloutStore(path)
+    assert list(after.rollouts(["a", "b"])) == [make_tree("a"), make_tree("b")]
+    assert "x" not in after
+    assert f"store.jsonl: byte {first}: not a stored rollout, made again" in caplog.text
 
 
 def test_rows_of_another_schema_are_made_again(tmp_path: Path) -> None:
