@@ -17,6 +17,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
 STAMP = VENV / ".lock-sha256"
+LOG = VENV / "pip.log"
+SAID_EVERY_SECONDS = 15
 TORCH_CPU_INDEX = "https://download.pytorch.org/whl/cpu"  # where the configured indexes have no +cpu build
 FREE_GIB = {"cpu": 8, "gpu": 25, "control": 2}
 
@@ -53,23 +55,39 @@ def check_disk(kind):
         )
 
 
-def pip(*arguments):
-    command = [
-        str(VENV / "bin" / "python"),
-        "-m",
-        "pip",
-        "install",
-        "--quiet",
-        "--no-deps",
-        "--disable-pip-version-check",
-    ]
-    environment = dict(os.environ, PIP_NO_INPUT="1")
-    return subprocess.run(command + list(arguments), env=environment, stderr=subprocess.PIPE, text=True)
+def pip(*arguments, packages=0):
+    """The exit code; what pip says goes to `.venv/pip.log`. Of many `packages`, tells how far it is."""
+    command = [str(VENV / "bin" / "python"), "-m", "pip", "install", "--no-deps", "--disable-pip-version-check"]
+    return watched(command + list(arguments), LOG, packages, SAID_EVERY_SECONDS)
 
 
-def must(result, what):
-    if result.returncode != 0:
-        fail(f"could not install {what}; pip said:\n{result.stderr[-3000:]}")
+def watched(command, log, packages, seconds):
+    """Runs `command` with its output in the file `log`, and says every `seconds` what the log tells."""
+    environment = dict(os.environ, PIP_NO_INPUT="1", PIP_PROGRESS_BAR="off")
+    with log.open("w") as out:
+        process = subprocess.Popen(command, env=environment, stdout=out, stderr=subprocess.STDOUT)
+        try:
+            while True:
+                try:
+                    return process.wait(timeout=seconds)
+                except subprocess.TimeoutExpired:
+                    if packages:
+                        print("setup: " + progress(log.read_text(errors="replace"), packages), flush=True)
+        finally:
+            process.kill()
+
+
+def progress(said, packages):
+    """How far pip is, from what it said."""
+    if "Installing collected packages" in said:
+        return f"all {packages} packages are here; installing them"
+    return f"{said.count('Collecting ')} of {packages} packages fetched"
+
+
+def must(code, what):
+    if code != 0:
+        said = [line for line in LOG.read_text(errors="replace").splitlines() if not line.startswith(("Coll", "  "))]
+        fail(f"could not install {what}; pip said ({LOG.relative_to(ROOT)} has all of it):\n" + "\n".join(said[-12:]))
 
 
 def install(kind):
@@ -80,13 +98,14 @@ def install(kind):
     rest.write_text("\n".join(line for line in lines if line not in torch) + "\n")
 
     if torch:
-        print(f"setup: {torch[0]} (once; about two minutes)", flush=True)
-        result = pip(*torch)
-        if result.returncode != 0 and "+cpu" in torch[0]:
-            result = pip("--index-url", TORCH_CPU_INDEX, *torch)
-        must(result, torch[0])
-    print(f"setup: {len(lines) - len(torch)} packages more", flush=True)
-    must(pip("-r", str(rest)), f"the packages of {lock.relative_to(ROOT)}")
+        print(f"setup: {torch[0]} (once; all of it takes some minutes)", flush=True)
+        code = pip(*torch)
+        if code != 0 and "+cpu" in torch[0]:
+            code = pip("--index-url", TORCH_CPU_INDEX, *torch)
+        must(code, torch[0])
+    more = len(lines) - len(torch)
+    print(f"setup: {more} packages more", flush=True)
+    must(pip("-r", str(rest), packages=more), f"the packages of {lock.relative_to(ROOT)}")
     rest.unlink()
 
 
@@ -107,7 +126,7 @@ def main():
     install(kind)
     must(pip("--no-build-isolation", "--editable", str(ROOT)), "the project itself")
     STAMP.write_text(digest)
-    print("setup: done", flush=True)
+    print("setup: done; `source .venv/bin/activate` puts rlm-forge, dvc and mlflow on your path", flush=True)
 
 
 if __name__ == "__main__":
