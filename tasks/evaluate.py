@@ -249,10 +249,10 @@ def publish(
 
 def guard_figures(sample: Sample) -> dict[str, float | bool]:
     """What is computed beside the judge's verdict; nothing for a sample that the harness failed."""
-    if sample.overlap is None or sample.papers is None:
+    if sample.overlap is None or sample.papers is None or sample.by_paper is None:
         return {}
     figures = {"evidence_precision": sample.overlap.precision, "evidence_recall": sample.overlap.recall}
-    figures |= {"evidence_f1": sample.overlap.f1, "paper_f1": sample.papers.f1}
+    figures |= {"evidence_f1": sample.overlap.f1, "macro_f1": sample.by_paper.f1, "paper_f1": sample.papers.f1}
     return {**figures, "format": bool(sample.ended_in_answer)}
 
 

@@ -107,9 +107,11 @@ def arm_row(name: str, arm: Mapping[str, Any]) -> dict[str, Any]:
     """An arm's figures in one flat row; pass@k by k."""
     low, high = arm["judge_ci95"] or (None, None)
     f1_low, f1_high = arm.get("f1_ci95") or (None, None)
+    macro_low, macro_high = arm.get("macro_f1_ci95") or (None, None)
     plain = {key: value for key, value in arm.items() if not isinstance(value, dict | list)}
     passed = {f"pass_at_{k}": value for k, value in arm.get("pass_at", {}).items()}
     bounds = {"judge_low": low, "judge_high": high, "f1_low": f1_low, "f1_high": f1_high}
+    bounds |= {"macro_f1_low": macro_low, "macro_f1_high": macro_high}
     return {"arm": name, **bounds, **plain, **passed}
 
 
@@ -140,7 +142,7 @@ def comparison_rows(comparisons: Sequence[Mapping[str, Any]]) -> Rows:
 
 def sample_row(arm: str, sample: Sample, query: Query) -> dict[str, Any]:
     """All figures of one sample."""
-    judgement, overlap, papers = sample.judgement, sample.overlap, sample.papers
+    judgement, overlap, papers, by_paper = sample.judgement, sample.overlap, sample.papers, sample.by_paper
     return {
         "arm": arm,
         "query_id": sample.query_id,
@@ -152,6 +154,9 @@ def sample_row(arm: str, sample: Sample, query: Query) -> dict[str, Any]:
         "judge_recall": judgement.recall if judgement else None,
         "precision": overlap.precision if overlap else None,
         "recall": overlap.recall if overlap else None,
+        "macro_f1": by_paper.f1 if by_paper else None,
+        "macro_precision": by_paper.precision if by_paper else None,
+        "macro_recall": by_paper.recall if by_paper else None,
         "paper_precision": papers.precision if papers else None,
         "paper_recall": papers.recall if papers else None,
         "format": sample.ended_in_answer,

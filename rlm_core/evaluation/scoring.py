@@ -10,6 +10,7 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import Any
 
+from rlm_core.evaluation.by_paper import evidence_by_paper, macro
 from rlm_core.params import EndpointParams
 from rlm_core.records import ErrorClass, Judgement, Query, Rollout, Status
 from rlm_core.rewards import PRF, answer_passages, evidence_f1
@@ -71,6 +72,8 @@ class Sample:
     """Turns by error class, all nodes."""
     detail: str = ""
     """For a sample with a cause: what happened, in a line."""
+    by_paper: PRF | None = None
+    """As `overlap`, but the mean over the papers of gold and answer; None when the harness failed."""
 
     @property
     def tokens(self) -> int:
@@ -124,6 +127,7 @@ def score_sample(
         children=usage.children,
         turn_errors=dict(sorted(errors.items())),
         detail=_detail(cause, rollout, passages),
+        by_paper=None if harness_failed else macro(evidence_by_paper(query, passages)),
     )
 
 

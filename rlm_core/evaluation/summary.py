@@ -24,16 +24,23 @@ def _f1(sample: Sample) -> float | None:
     return sample.overlap.f1 if sample.overlap else None
 
 
+def _macro_f1(sample: Sample) -> float | None:
+    return sample.by_paper.f1 if sample.by_paper else None
+
+
 _FIGURES: dict[str, Figure] = {
     "judge_precision_mean": lambda s: float(s.judgement.precision) if s.judgement else None,
     "judge_recall_mean": lambda s: float(s.judgement.recall) if s.judgement else None,
     "evidence_precision_mean": lambda s: s.overlap.precision if s.overlap else None,
     "evidence_recall_mean": lambda s: s.overlap.recall if s.overlap else None,
+    "macro_f1_mean": _macro_f1,
+    "macro_precision_mean": lambda s: s.by_paper.precision if s.by_paper else None,
+    "macro_recall_mean": lambda s: s.by_paper.recall if s.by_paper else None,
     "paper_f1_mean": lambda s: s.papers.f1 if s.papers else None,
     "paper_precision_mean": lambda s: s.papers.precision if s.papers else None,
     "paper_recall_mean": lambda s: s.papers.recall if s.papers else None,
 }
-"""Means over queries of their samples' means."""
+"""Means over queries of their samples' means. macro: evidence by paper, see `by_paper`; paper: the choice of papers."""
 
 
 class Summary:
@@ -64,6 +71,7 @@ class Summary:
             "pass_at_1": mean(self._pass_at(samples, 1)),
             "pass_at": {str(count): mean(self._pass_at(samples, count)) for count in counts_up_to(k)},
             "f1_ci95": self._ci(f1s),
+            "macro_f1_ci95": self._ci(self.per_query(samples, _macro_f1)),
             **{name: mean(self.per_query(samples, figure)) for name, figure in _FIGURES.items()},
             "turns_mean": mean([s.turns for s in samples]),
             "children_mean": mean([s.children for s in samples]),

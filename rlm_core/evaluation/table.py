@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-HEADERS = ("arm", "judge", "95 % interval", "F1", "format", "pass@k", "tokens", "seconds", "n", "model")
+HEADERS = ("arm", "judge", "95 % interval", "F1", "by paper", "format", "pass@k", "tokens", "seconds", "n", "model")
 
 
 def render_table(evaluation: Mapping[str, Any]) -> str:
@@ -30,6 +30,7 @@ def headline(name: str, arm: Mapping[str, Any]) -> tuple[str, ...]:
         number(arm.get("judge_mean")),
         f"{number(interval[0])} .. {number(interval[1])}" if interval else "-",
         number(arm.get("f1_mean")),
+        number(arm.get("macro_f1_mean")),
         percent(arm.get("format_success")),
         passed if k == 1 or passed == "-" else f"{passed} (k={k})",
         count(arm.get("tokens_mean")),

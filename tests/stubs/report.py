@@ -14,8 +14,9 @@ GOLD = "The drought of nineteen twelve emptied the northern reservoirs."
 
 def arm(**changes: Any) -> dict[str, Any]:
     return {
-        "judge_mean": 0.5, "judge_ci95": [0.4, 0.6], "f1_mean": 0.45, "format_success": 1.0, "pass_at_k": 0.5,
-        "seconds_mean": 2.0, "tokens_mean": 900.0, "n": 3, "k": 1, "samples": 3, "unscored": 0, "model": "models/grpo",
+        "judge_mean": 0.5, "judge_ci95": [0.4, 0.6], "f1_mean": 0.45, "macro_f1_mean": 0.35, "format_success": 1.0,
+        "pass_at_k": 0.5, "seconds_mean": 2.0, "tokens_mean": 900.0, "n": 3, "k": 1, "samples": 3, "unscored": 0,
+        "model": "models/grpo",
         "by_tier": {"1": {"n": 3, "judge_mean": 0.5, "judge_ci95": [0.4, 0.6], "f1_mean": 0.4}},
         "by_kind": {k: {"n": 3, "judge_mean": 0.5, "judge_ci95": [0.4, 0.6], "f1_mean": 0.4} for k in ("multi", "single")},
         "prompt_tokens_mean": 800.0, "completion_tokens_mean": 100.0, "cost_mean": None, "cost_total": None,

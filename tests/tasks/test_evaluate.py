@@ -161,7 +161,8 @@ def test_scripted_arms_get_exactly_their_figures(project, monkeypatch):
         assert arms[name]["judge_ci95"] == approx([1.0, 1.0])
         assert arms[name]["format_success"] == arms[name]["pass_at_k"] == 1.0
     assert arms["grpo"]["tokens_mean"] == 110
-    assert arms["grpo"]["paper_f1_mean"] == 1.0
+    assert arms["grpo"]["paper_f1_mean"] == arms["grpo"]["macro_f1_mean"] == 1.0
+    assert arms["sft"]["macro_f1_mean"] == approx(arms["sft"]["f1_mean"])  # a single paper: the pooled measure
     assert 0.1 < arms["bm25_topk"]["judge_mean"] < 1.0
     assert (evaluation["judge"], evaluation["n"]) == ("lexical", 4)
     assert all(arm["n"] == 4 and set(arm) >= KEYS for arm in arms.values())
@@ -385,5 +386,5 @@ def test_figures_and_traces_reach_mlflow(project, monkeypatch):
             locations=[stage.tracker.experiment_id], filter_string="tags.arm = 'grpo'", return_type="list"
         )
         feedback = {a.name: a.feedback.value for a in traces[0].info.assessments}
-        assert set(feedback) >= {"reward", "precision", "recall", "evidence_f1", "paper_f1", "format"}
+        assert set(feedback) >= {"reward", "precision", "recall", "evidence_f1", "macro_f1", "paper_f1", "format"}
         assert (feedback["precision"], feedback["evidence_f1"], feedback["format"]) == (10, 1.0, True)

@@ -96,6 +96,7 @@ def _passed(arm: Mapping[str, Any]) -> str:
 
 HEADLINE: tuple[tuple[str, Show], ...] = (
     ("F1", lambda arm: number(arm.get("f1_mean"))),
+    ("F1 by paper", lambda arm: number(arm.get("macro_f1_mean"))),
     ("papers", lambda arm: number(arm.get("paper_f1_mean"))),
     ("format", lambda arm: percent(arm.get("format_success"))),
     ("pass@k", _passed),
@@ -111,6 +112,8 @@ DETAILS: tuple[tuple[str, Show], ...] = (
     ("judge recall (1-10)", lambda arm: number(arm.get("judge_recall_mean"), 2)),
     ("evidence precision", lambda arm: number(arm.get("evidence_precision_mean"))),
     ("evidence recall", lambda arm: number(arm.get("evidence_recall_mean"))),
+    ("precision by paper", lambda arm: number(arm.get("macro_precision_mean"))),
+    ("recall by paper", lambda arm: number(arm.get("macro_recall_mean"))),
     ("papers precision", lambda arm: number(arm.get("paper_precision_mean"))),
     ("papers recall", lambda arm: number(arm.get("paper_recall_mean"))),
     ("pass@1", lambda arm: number(arm.get("pass_at_1"))),

@@ -95,7 +95,8 @@ PAGE = (
 {% for cell in row.cells %}<td>{{ cell }}</td>{% endfor %}</tr>
 {% endfor %}</tbody></table></div>
 <p class="soft small">judge: mean of (precision + recall) / 20, with a 95 % interval resampled over sets of papers. F1: over
-letters, against the gold passages. papers: F1 of the papers chosen. format: share that ended in an answer as asked. pass@k:
+letters, against the gold passages, all papers in one. F1 by paper: its mean over the papers of gold and answer, a passage
+counting for the paper it stands in. papers: F1 of the papers chosen. format: share that ended in an answer as asked. pass@k:
 unbiased estimate 1 - C(n-c, k) / C(n, k) (Chen et al. 2021). seconds: wall time of a rollout while others ran beside it. cost:
 by the endpoint's prices; - is unknown. Samples that could not be scored are left out, never counted as 0.</p>
 {% if notes %}<div class="warn small">{% for note in notes %}<p>{{ note }}</p>{% endfor %}</div>{% endif %}

@@ -33,7 +33,7 @@ def verdict(reward: float) -> Judgement:
 def sample(query_id: str, reward: float | None, number: int = 0, f1: float = 0.5, cause: Cause = Cause.NONE) -> Sample:
     return Sample(
         query_id, number, f"{query_id}.{number}", None if reward is None else verdict(reward), PRF(f1, f1, f1), PRF(1, 1, 1),
-        cause is Cause.NONE, cause, 2.0, 90, 10, None, 2, 1, {"code": 1},
+        cause is Cause.NONE, cause, 2.0, 90, 10, None, 2, 1, {"code": 1}, by_paper=PRF(0.2, 0.4, 0.3),
     )  # fmt: skip
 
 
@@ -49,7 +49,9 @@ def test_a_sample_carries_its_figures():
     found = score_sample(query(), rollout, verdict(1.0))
     assert (found.reward, found.overlap, found.papers, found.cause) == (1.0, PRF(1, 1, 1), PRF(1, 1, 1), Cause.NONE)
     assert (found.seconds, found.tokens, found.completion_tokens, found.turns, found.children) == (4.0, 100, 10, 2, 1)
-    assert (found.cost, found.detail) == (None, "")
+    assert (found.cost, found.detail, found.by_paper) == (None, "", PRF(1, 1, 1))
+    twice = score_sample(query(papers=("p1", "p2")), rollout, verdict(1.0))
+    assert twice.overlap == PRF(1, 1, 1) and twice.by_paper == PRF(0.5, 0.5, 0.5)  # the passage stands in p1 alone
     prices = EndpointParams(base_url="http://h/v1", model="m", price_in_per_million=2.0, price_out_per_million=30.0)
     assert score_sample(query(), rollout, verdict(1.0), prices=prices).cost == approx((90 * 2 + 10 * 30) / 1e6)
     assert found.turn_errors == {"code": 2}
@@ -123,6 +125,8 @@ def test_an_arm_averages_samples_then_queries_and_leaves_out_what_is_unscored():
     assert arm["pass_at_1"] == approx((1 / 2 + 0 / 1) / 2)
     assert arm["pass_at_k"] == approx(1.0)  # only "a" has two scored samples
     assert arm["f1_mean"] == approx(0.5)
+    assert [arm[f"macro_{name}_mean"] for name in ("precision", "recall", "f1")] == approx([0.2, 0.4, 0.3])
+    assert arm["macro_f1_ci95"] == approx([0.3, 0.3])
     assert arm["format_success"] == approx((1 + 1 + 0) / 3)
     assert arm["by_tier"]["2"] == {
         "n": 1,
@@ -251,8 +255,9 @@ def test_the_table_by_hand():
         "judge": "lexical",
         "n": 4,
         "arms": {
-            "base": {"judge_mean": 0.1, "judge_ci95": [0.1, 0.1], "f1_mean": 0.0, "format_success": 0.25, "pass_at_k": 0.0,
-                     "seconds_mean": 1.25, "tokens_mean": 1234.4, "n": 4, "model": "smollm2-135m"},
+            "base": {"judge_mean": 0.1, "judge_ci95": [0.1, 0.1], "f1_mean": 0.0, "macro_f1_mean": 0.05,
+                     "format_success": 0.25, "pass_at_k": 0.0, "seconds_mean": 1.25, "tokens_mean": 1234.4, "n": 4,
+                     "model": "smollm2-135m"},
             "grpo": {"judge_mean": None, "judge_ci95": None, "f1_mean": None, "format_success": None, "pass_at_k": None,
                      "seconds_mean": None, "tokens_mean": None, "n": 0},
         },
@@ -265,10 +270,10 @@ def test_the_table_by_hand():
     assert render_table(evaluation) == (
         "Judge: lexical, test queries: 4\n"
         "\n"
-        "arm   judge   95 % interval     F1  format  pass@k  tokens  seconds  n  model\n"
-        f"{'-' * 84}\n"
-        "base  0.100  0.100 .. 0.100  0.000    25 %   0.000   1,234      1.2  4  smollm2-135m\n"
-        "grpo      -               -      -       -       -       -        -  0  -\n"
+        "arm   judge   95 % interval     F1  by paper  format  pass@k  tokens  seconds  n  model\n"
+        f"{'-' * 94}\n"
+        "base  0.100  0.100 .. 0.100  0.000     0.050    25 %   0.000   1,234      1.2  4  smollm2-135m\n"
+        "grpo      -               -      -         -       -       -       -        -  0  -\n"
         "\n"
         "Paired differences by judge (95 % interval, p after Holm):\n"
         "  grpo - base: +0.500 (+0.400 .. +0.600), p < 0.001, better on 3, worse on 1 of 4\n"
