@@ -118,7 +118,7 @@ def _alike(one: Split, other: Split, splits: Splits) -> list[Leak]:
 def report_of(
     splits: Splits, parsed: Mapping[str, Paper], clean: Mapping[str, Paper], rejected: Mapping[str, int]
 ) -> dict[str, object]:
-    """All of it, as `rlm-forge queries report --json` writes it."""
+    """All of it, as `rlm-forge queries report --json FILE` writes it."""
     every = [q for split in SPLITS for q in splits[split]]
     return {
         "total": len(every),
