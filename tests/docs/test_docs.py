@@ -11,7 +11,6 @@ import shlex
 from collections.abc import Iterator
 from typing import Any, get_args
 
-
 import pytest
 import typer
 import yaml
@@ -53,9 +52,7 @@ def test_links_lead_somewhere(page: str) -> None:
             continue
         place, _, anchor = link.partition("#")
         target = (ROOT / page).parent / place if place else ROOT / page
-        if not target.exists():
-            dead.append(link)
-        elif anchor and anchor not in anchors(str(target.resolve().relative_to(ROOT))):
+        if not target.exists() or (anchor and anchor not in anchors(str(target.resolve().relative_to(ROOT)))):
             dead.append(link)
     assert dead == []
 
@@ -211,7 +208,7 @@ def test_paths_are_there(page: str) -> None:
             top = path.split("/")[0]
             if "/" not in path:
                 continue
-            if top in FOLDERS and top != "docs" or path.startswith("docs/"):
+            if (top in FOLDERS and top != "docs") or path.startswith("docs/"):
                 if not (ROOT / path).exists() and path not in SOURCES:
                     missing.append(path)
             elif top in ("data", "models", "reports") and path not in SOURCES:
