@@ -43,7 +43,19 @@ def ask(
     ),
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only the evidence, not the trajectory.")] = False,
 ) -> None:
-    """Ask a question about papers; the model explores them in a sandboxed REPL and answers with evidence."""
+    """Ask a question about papers; the model explores them in a sandboxed REPL and answers with evidence.
+
+    Each passage of the answer comes with its paper and page, or is marked as being in none of the papers. Texts of PDFs that
+    were read before are kept in .cache/ask.
+
+    Examples:
+
+      rlm-forge ask "Which passages report a loss of soil carbon?" --papers data/papers
+
+      rlm-forge ask "Which passage reports the recall?" --papers paper.pdf --model expert
+
+      rlm-forge ask "..." --papers ~/papers --model http://localhost:8000/v1 --name Qwen3-8B
+    """
     try:
         params = load_params(params_file) if params_file.exists() else Params()
         library = read_papers(papers)

@@ -44,7 +44,8 @@ def list_papers() -> None:
 
 @app.command("show")
 def show_paper(
-    paper_id: str, view: Annotated[str, typer.Option(help="parsed (what a model reads) or ocr")] = "parsed"
+    paper_id: Annotated[str, typer.Argument(help="As `papers list` names it.")],
+    view: Annotated[str, typer.Option(help="parsed (what a model reads) or ocr")] = "parsed",
 ) -> None:
     """The text of one paper."""
     from rlm_core.papers import load_library

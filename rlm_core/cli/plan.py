@@ -19,8 +19,11 @@ def plan(
 ) -> None:
     """Memory of trainer and server, tokens and seconds a step, from the params and the model's config alone.
 
-    rlm-forge plan
-    rlm-forge plan --params profiles/gpu.yaml --model path/to/Qwen3.5-4B --device h100 --processes 4
+    Examples:
+
+      rlm-forge plan
+
+      rlm-forge plan --params profiles/gpu.yaml --model path/to/Qwen3.5-4B --device h100 --processes 4
     """
     from rlm_core.grpo.plan import plan_step, shape_of
     from rlm_core.grpo.plan_text import render_plan

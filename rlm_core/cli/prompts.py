@@ -27,9 +27,11 @@ def show_prompts(
 ) -> None:
     """The opening messages that params.yaml gives a node and its first cue, with their tokens for the policy's tokenizer.
 
-    rlm-forge prompts show --kind multi
+    Examples:
 
-    rlm-forge prompts show --child
+      rlm-forge prompts show --kind multi
+
+      rlm-forge prompts show --child
     """
     from rlm_core.params import load_params
     from rlm_core.policies import ChatRenderer, load_tokenizer, materialise_model

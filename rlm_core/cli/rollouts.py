@@ -44,9 +44,11 @@ def list_rollouts(file: FILE = None) -> None:
 def show_rollout(file: FILE = None, rollout_id: ID = None, html: HTML = None) -> None:
     """One tree: turns, code, output, children, tokens, time.
 
-    rlm-forge rollouts show data/teacher/rollouts.jsonl q12.0
+    Examples:
 
-    rlm-forge rollouts show data/teacher/rollouts.jsonl q12.0 --html tree.html
+      rlm-forge rollouts show data/teacher/rollouts.jsonl q12.0
+
+      rlm-forge rollouts show data/teacher/rollouts.jsonl q12.0 --html tree.html
     """
     found = _find(file, rollout_id)
     if found is None:
@@ -61,6 +63,33 @@ def show_rollout(file: FILE = None, rollout_id: ID = None, html: HTML = None) ->
 
     write_text(html, tree_page(found))
     typer.echo(f"{html}: {found.id}, {sum(1 for _ in found.walk())} nodes")
+
+
+@app.command("pairs")
+def show_pairs(
+    file: Annotated[Path, typer.Argument(help="Where the evaluation left them.")] = FILES[0],
+    before: Annotated[str, typer.Option(help="Arm shown first.")] = "sft",
+    after: Annotated[str, typer.Option(help="Arm shown second.")] = "grpo",
+    count: Annotated[int, typer.Option(min=1, help="Questions.")] = 5,
+) -> None:
+    """The same questions before and after training, as Markdown: gains, losses and ordinary ones in turn.
+
+    rlm-forge rollouts pairs > pairs.md
+
+    rlm-forge rollouts pairs --before base --after sft --count 10 > pairs.md
+    """
+    from rlm_core.evaluation.pairs import example_pairs, pairs_markdown
+    from rlm_core.files import read_jsonl
+
+    if not file.exists():
+        typer.echo(f"{file} is not there; make it: dvc repro evaluate", err=True)
+        raise typer.Exit(2)
+    try:
+        pairs = example_pairs(list(read_jsonl(file)), before, after, count)
+    except (ValueError, KeyError, TypeError) as error:
+        typer.echo(f"{file}: {error}", err=True)
+        raise typer.Exit(2) from None
+    typer.echo(pairs_markdown(pairs), nl=False)
 
 
 def _find(file: Path | None, rollout_id: str | None) -> Rollout | None:

@@ -58,8 +58,8 @@ def serve(
 
       rlm-forge serve --papers ~/papers --model models/sft --port 9000
 
-      curl localhost:8001/v1/chat/completions -H 'Content-Type: application/json' -d
-      '{"messages": [{"role": "user", "content": "Which passage reports the recall?"}]}'
+      curl localhost:8001/v1/chat/completions -H 'Content-Type: application/json' \\
+        -d '{"messages": [{"role": "user", "content": "Which passage reports the recall?"}]}'
     """
     try:
         params = load_params(params_file) if params_file.exists() else Params()
