@@ -84,7 +84,7 @@ def commands(text: str) -> Iterator[str]:
     """The commands of a shell text, one by one."""
     for line in re.sub(r"\\\n\s*", " ", text).splitlines():
         line = re.split(r"(?:^|\s)#(?:\s|$)", line)[0].strip()
-        yield from (part.strip() for part in re.split(r"&&|\s\|\|?\s|;", _quoted(line)) if part.strip())
+        yield from (part.strip() for part in re.split(r"&&|\s[|>]+\s|;", _quoted(line)) if part.strip())
 
 
 def _quoted(line: str) -> str:
