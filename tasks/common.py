@@ -83,8 +83,8 @@ TEMPORARY = 75
 """Exit code of a stage that may do better in a minute (EX_TEMPFAIL of sysexits.h); flows retry these only."""
 
 
-_PASSING = {"PolicyError", "ChatError"}
-"""By name, so that no stage depends on the code of another's: an endpoint that gave no usable answer after all tries.
+_PASSING = {"PolicyError", "ChatSilent", "EngineSilent"}
+"""By name, so that no stage depends on the code of another's: a server that gave no usable answer after all tries.
 Subclasses of PolicyError are refusals and faults that another try will not change."""
 
 
@@ -94,6 +94,13 @@ def outside_reason(error: BaseException | None) -> bool:
         return False
     passing = isinstance(error, OutsideError | ConnectionError | TimeoutError) or type(error).__name__ in _PASSING
     return passing or outside_reason(error.__cause__)
+
+
+def failed_trees(message: str, failure: str) -> StageError:
+    """That trees failed, the first with `failure`, a line of `rlm_core.rollouts.failures`: `OutsideError` where that is an
+    endpoint that gave no usable answer."""
+    outside = any(f": {name}: " in failure for name in _PASSING)
+    return (OutsideError if outside else StageError)(f"{message}: {failure}")
 
 
 @contextlib.contextmanager

@@ -19,7 +19,7 @@ from rlm_core.records import Query
 from rlm_core.rewards.reliability import spent_by
 from rlm_core.rollouts import read_rollouts
 from tasks.common import Stage, StageError, dump, log, require, stage_main
-from tasks.judging import open_judge
+from tasks.judging import judge_in_reach, open_judge
 from tasks.training import publish_folder
 
 TEACHER = Path("data/teacher/rollouts.jsonl")
@@ -44,7 +44,8 @@ def run(stage: Stage) -> None:
     except ModelError as error:
         raise StageError(f"model.name: {error}") from error
     judge, judge_check = open_judge(stage)
-    judgements = asyncio.run(judge_teacher(judge, trees, queries))
+    with judge_in_reach():
+        judgements = asyncio.run(judge_teacher(judge, trees, queries))
     distilled = distil(trees, judgements, queries, renderer, params.distill)
     train, val = split_rows(distilled.rows, {q.id for q in splits["val"]}, params.seed)
     report = {**distilled.report, "train_rows": len(train), "val_rows": len(val), "judge": judge.name}

@@ -28,10 +28,10 @@ from rlm_core.params import Params
 from rlm_core.policies import ChatRenderer, ExpertPolicy, load_tokenizer, materialise_model
 from rlm_core.records import Judgement, Query, Rollout
 from rlm_core.rewards import Judge, judge_all
-from rlm_core.rollouts import RolloutConfig, RolloutStore
-from tasks.common import Stage, StageError, require, stage_main
+from rlm_core.rollouts import RolloutConfig, RolloutStore, failures
+from tasks.common import Stage, StageError, failed_trees, require, stage_main
 from tasks.contexts import read_contexts
-from tasks.judging import note_on, open_judge
+from tasks.judging import judge_in_reach, note_on, open_judge
 
 log = logging.getLogger("rlm.stage")
 
@@ -147,7 +147,9 @@ async def _evaluate(
         )
         for plan in plans:
             answers[plan.name] = await runner.answer(plan)
-            verdicts[plan.name] = await judge_answers(judge, test, answers[plan.name], params)
+            check_endpoint(plan, answers[plan.name])
+            with judge_in_reach():
+                verdicts[plan.name] = await judge_answers(judge, test, answers[plan.name], params)
     return answers, verdicts, choice
 
 
@@ -159,6 +161,14 @@ def make_host(params: Params, folders: Mapping[str, Path]) -> VllmHost:
 def renderer_of(folders: Mapping[str, Path]) -> ChatRenderer | None:
     """The base model's; None where no arm has a model, and the expert's tokens are then not counted."""
     return ChatRenderer(load_tokenizer(folders["base"])) if "base" in folders else None
+
+
+def check_endpoint(plan: ArmPlan, rollouts: Sequence[Rollout]) -> None:
+    """An arm whose endpoint answered nothing has no result, rather than a poor one."""
+    if plan.endpoint is not None and all(failed(rollout) for rollout in rollouts):
+        raise failed_trees(
+            f"arm '{plan.name}': all {len(rollouts)} answers failed, the first", failures(rollouts[0])[0]
+        )
 
 
 async def judge_answers(

@@ -25,7 +25,7 @@ from rlm_core.rewards import Judge, make_judge
 from tasks.common import Stage, StageError, dump, log, require, stage_main
 from tasks.contexts import read_contexts
 from tasks.curves import Curves
-from tasks.judging import FOLDER, open_judge
+from tasks.judging import FOLDER, judge_in_reach, open_judge
 from tasks.training import (
     file_keys,
     forget,
@@ -66,7 +66,7 @@ def run(stage: Stage) -> None:
         raise StageError(f"{TRAIN}: {error}") from error
     key = [model_key(SFT), file_keys(TRAIN, VAL), train_params(stage, "grpo", "rollout", "repl", "judge", "model")]
     folder = resumable_folder(stage, *key)
-    with one_run(stage, folder), _told_faults():
+    with one_run(stage, folder), _told_faults(), judge_in_reach():
         stage.tracker.log_datasets("training", TRAIN)
         stage.tracker.log_datasets("validation", VAL)
         judge, judge_check = open_judge(stage)

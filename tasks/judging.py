@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from rlm_core.files import read_jsonl
 from rlm_core.records import Query
-from rlm_core.rewards import Judge, make_judge
+from rlm_core.rewards import Judge, JudgeOutOfReach, make_judge
 from tasks.common import CACHE, Stage, StageError, log
 
 QUERIES = Path("data/queries")
@@ -32,7 +33,8 @@ def open_judge(stage: Stage) -> tuple[Judge, dict[str, Any] | None]:
     from rlm_core.rewards.reliability import check_params
 
     try:
-        report = check_params(params, _queries(), folder=FOLDER / "checks", seed=stage.params.seed)
+        with judge_in_reach():
+            report = check_params(params, _queries(), folder=FOLDER / "checks", seed=stage.params.seed)
     except ValueError as error:
         if params.check == "report":
             log.warning("judge %s is used UNCHECKED (judge.check: report): %s", judge.name, error)
@@ -52,6 +54,15 @@ def open_judge(stage: Stage) -> tuple[Judge, dict[str, Any] | None]:
         )
     log.warning("judge %s FAILS its own check and is used all the same (judge.check: report): %s", judge.name, faults)
     return judge, summary_of(report)
+
+
+@contextlib.contextmanager
+def judge_in_reach() -> Iterator[None]:
+    """A judge that refuses or keeps silent as `StageError`; verdicts and rollouts finished by then are kept."""
+    try:
+        yield
+    except JudgeOutOfReach as error:
+        raise StageError(f"judge: {error}") from error
 
 
 def summary_of(report: dict[str, Any]) -> dict[str, Any]:

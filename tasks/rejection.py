@@ -19,7 +19,7 @@ from rlm_core.records import Judgement, Rollout
 from rlm_core.rollouts import derive_seed
 from tasks import grpo
 from tasks.common import Stage, StageError
-from tasks.judging import open_judge
+from tasks.judging import judge_in_reach, open_judge
 from tasks.sft import last_checkpoint, make_trainer
 from tasks.training import save_model
 
@@ -64,7 +64,8 @@ async def _sample(stage: Stage) -> list[dict[str, Any]]:
                 seed = derive_seed(stage.params.seed, "rejection", step)
                 rollouts = await roll_out(actor, drawn, params.rollouts_per_query, seed)
                 asked = [query for query in drawn for _ in range(params.rollouts_per_query)]
-                verdicts = await judge_trees(judge, asked, rollouts)
+                with judge_in_reach():
+                    verdicts = await judge_trees(judge, asked, rollouts)
                 batches.append(_batch(step, rollouts, verdicts, params.rollouts_per_query))
                 write_json(BATCHES / f"{step:06d}.json", batches[-1])
                 tokens = batches[-1]["figures"]["completion_tokens"]

@@ -29,7 +29,7 @@ from rlm_core.records import ErrorClass, Judgement, Query, Rollout, Status
 from rlm_core.repl import probe
 from rlm_core.rewards import LexicalJudge, make_judge
 from rlm_core.rollouts import Job, RolloutConfig, RolloutStore, failures, rollout_key, run_rollouts
-from tasks.common import Stage, StageError, require, stage_main
+from tasks.common import Stage, StageError, failed_trees, require, stage_main
 from tasks.contexts import read_contexts
 from tasks.traces import log_rollouts
 
@@ -39,7 +39,7 @@ QUERIES = Path("data/queries")
 OUT = Path("data/teacher/rollouts.jsonl")
 SPLITS = ("train", "val")
 GIVE_UP_AFTER = 8
-"""Failed trees, and no sound one among them, after which the teacher counts as out of order."""
+"""Failed trees in a row after which the teacher counts as out of order."""
 
 
 def run(stage: Stage) -> None:
@@ -57,7 +57,7 @@ def run(stage: Stage) -> None:
 
     kept = [(job, key) for job, key in zip(jobs, keys, strict=True) if key in store]
     if not kept:
-        raise StageError(f"all {len(jobs)} trees failed, the first with: {failed[0] if failed else 'unknown'}")
+        raise failed_trees(f"all {len(jobs)} trees failed, the first with", failed[0])
     store.publish(OUT, [key for _, key in kept])
     log_figures(stage, [job.query for job, _ in kept], store, [key for _, key in kept], failed)
 
@@ -129,7 +129,7 @@ async def _teach(
     by_id = {f"{job.query.id}.{job.sample}": key for job, key in zip(jobs, keys, strict=True)}
     missing = [job for job, key in zip(jobs, keys, strict=True) if key not in store]
     failed: list[str] = []
-    sound = 0
+    in_a_row = 0
     endpoint = params.teach.endpoint if params.teach.policy == "endpoint" else None
     meter = Meter(endpoint, len(missing))
     projection_told = endpoint is None
@@ -140,14 +140,17 @@ async def _teach(
     with Progress("teach", len(jobs), "trees", done=len(jobs) - len(missing)) as progress:
 
         def done(rollout: Rollout) -> None:
-            nonlocal sound, projection_told
+            nonlocal in_a_row, projection_told
             meter.add(rollout)
             if found := failures(rollout):
                 failed.extend(found[:1])
-                if not sound and len(failed) >= GIVE_UP_AFTER:
-                    raise StageError(f"the first {len(failed)} trees failed, with: {failed[0]}")
+                in_a_row += 1
+                if in_a_row >= GIVE_UP_AFTER:
+                    raise failed_trees(
+                        f"{in_a_row} trees in a row failed; those finished are kept. The last", failed[-1]
+                    )
             else:
-                sound += 1
+                in_a_row = 0
                 store.add(by_id[rollout.id], rollout)
             if not projection_told and (projected := meter.projected) is not None:
                 projection_told = True

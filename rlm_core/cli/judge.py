@@ -52,6 +52,7 @@ def check(
 
       rlm-forge judge check --url http://localhost:8100/v1 --name gpt-oss-120b
     """
+    from rlm_core.rewards import JudgeOutOfReach
     from rlm_core.rewards.reliability import check_params
     from rlm_core.rewards.reliability.plot import save_calibration
 
@@ -62,7 +63,7 @@ def check(
         rows = [Query.from_dict(row) for row in read_jsonl(queries)]
         folder = None if fresh else CACHE
         report = check_params(params, rows, folder=folder, count=count, repeats=repeats, seed=seed)
-    except (ParamsError, ValueError, OSError) as error:
+    except (ParamsError, JudgeOutOfReach, ValueError, OSError) as error:
         console.print(f"[bold red]{escape(str(error))}[/]")
         raise typer.Exit(2) from None
     write_json(out, report)

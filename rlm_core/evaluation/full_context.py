@@ -44,7 +44,9 @@ async def answer(query: Query, sample: int, policy: Policy, config: RolloutConfi
             room = int(room * SHRINK)
             continue
         except PolicyError as error:
-            return dataclasses.replace(base, opening=opening, status=Status.FAILED, failure=str(error))
+            return dataclasses.replace(
+                base, opening=opening, status=Status.FAILED, failure=f"{type(error).__name__}: {error}"
+            )
         return _finished(base, sample, opening, action, share, time.monotonic() - start)
     return dataclasses.replace(base, status=Status.FAILED, failure=f"the prompt did not fit after {ATTEMPTS} cuts")
 

@@ -50,7 +50,7 @@ async def answer(query: Query, sample: int, policy: Policy, config: RolloutConfi
     except TimeoutError:
         return agent.ended(Status.OUT_OF_BUDGET, "the time is up")
     except PolicyError as error:
-        return agent.ended(Status.FAILED, str(error))
+        return agent.ended(Status.FAILED, f"{type(error).__name__}: {error}")
 
 
 def pieces(context: Context, tokens: int) -> list[str]:

@@ -2,7 +2,7 @@
 
 from rlm_core.rewards.answers import answer_passages
 from rlm_core.rewards.criteria import PRECISION_RECALL, Criterion, load_criteria
-from rlm_core.rewards.judges import Item, Judge, JudgeError, LexicalJudge, judge_all, make_judge
+from rlm_core.rewards.judges import Item, Judge, JudgeError, JudgeOutOfReach, LexicalJudge, judge_all, make_judge
 from rlm_core.rewards.overlap import PRF, evidence_f1
 from rlm_core.rewards.panel import PanelJudge
 from rlm_core.rewards.rubric import RubricJudge
@@ -14,6 +14,7 @@ __all__ = [
     "Item",
     "Judge",
     "JudgeError",
+    "JudgeOutOfReach",
     "LexicalJudge",
     "PanelJudge",
     "RubricJudge",

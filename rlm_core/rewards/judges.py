@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -18,6 +18,14 @@ log = logging.getLogger("rlm.judge")
 
 class JudgeError(RuntimeError):
     """The judge gave no verdict. The answer is unscored: its tree leaves the group, it is never a zero."""
+
+
+class JudgeOutOfReach(JudgeError):
+    """Its endpoint refused, or kept silent in all tries: what was asked has no part in it."""
+
+
+GIVE_UP_AFTER = 8
+"""Answers in a row that found nobody to judge them, after which nothing more is asked."""
 
 
 @runtime_checkable
@@ -87,20 +95,45 @@ def to_scale(share: float) -> int:
 
 
 async def judge_all(
-    judge: Judge, items: Sequence[tuple[str, Any, Sequence[str]]], concurrency: int = 16
+    judge: Judge,
+    items: Sequence[tuple[str, Any, Sequence[str]]],
+    concurrency: int = 16,
+    *,
+    on_done: Callable[[], object] = lambda: None,
 ) -> list[Judgement | None]:
-    """Judge (question, predicted, gold) items, at most `concurrency` at once; in order, None where the judge failed."""
+    """Judge (question, predicted, gold) items, at most `concurrency` at once; in order, None where the judge failed.
+
+    `on_done` is called after each. Raises `JudgeOutOfReach` when `GIVE_UP_AFTER` items in a row, or all of fewer, met with
+    it: each of the rest would wait as long for nothing.
+    """
     gate = asyncio.Semaphore(max(1, concurrency))
+    patience = min(GIVE_UP_AFTER, len(items))
+    unreached = 0
 
     async def one(question: str, predicted: Any, gold: Sequence[str]) -> Judgement | None:
+        nonlocal unreached
         async with gate:
             try:
-                return await judge.score(question, predicted, gold)
+                verdict = await judge.score(question, predicted, gold)
             except JudgeError as error:
                 log.warning("%s judge: no verdict: %s", judge.name, error)
+                unreached += isinstance(error, JudgeOutOfReach)
+                if unreached >= patience:
+                    raise
                 return None
+            else:
+                unreached = 0
+                return verdict
+            finally:
+                on_done()
 
-    return list(await asyncio.gather(*(one(*item) for item in items)))
+    tasks = [asyncio.ensure_future(one(*item)) for item in items]
+    try:
+        return list(await asyncio.gather(*tasks))
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def make_judge(params: JudgeParams, cache_folder: Path | None = None) -> Judge:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from rlm_core.records import Judgement
 from rlm_core.rewards.criteria import PRECISION_RECALL, Criterion, weighted_reward
-from rlm_core.rewards.judges import Judge, JudgeError
+from rlm_core.rewards.judges import Judge, JudgeError, JudgeOutOfReach
 
 Rule = Literal["mean", "majority"]
 
@@ -18,7 +18,7 @@ class PanelJudge:
 
     `mean`: every criterion's mean; a judge that fails fails the panel, for a mean over fewer is another measure.
     `majority`: a criterion's highest score that more than half of *all* judges reach; a judge that failed reaches none, so
-    that silence never decides. Raises `JudgeError` when no score has a majority.
+    that silence never decides. Raises `JudgeError` when no score has a majority, `JudgeOutOfReach` when all judges do.
     """
 
     def __init__(
@@ -39,6 +39,10 @@ class PanelJudge:
         for failure in failures:
             if not isinstance(failure, JudgeError):
                 raise failure
+        if all(isinstance(answer, JudgeOutOfReach) for answer in found):
+            raise JudgeOutOfReach(
+                f"none of {len(found)} judges can be reached, the first: {failures[0]}"
+            ) from failures[0]
         if failures and self.rule == "mean":
             raise JudgeError(f"{len(failures)} of {len(found)} judges failed, the first with: {failures[0]}")
         rows = [{"precision": v.precision, "recall": v.recall, **v.criteria} for v in verdicts]

@@ -21,9 +21,17 @@ from rlm_core.params import EndpointParams
 from rlm_core.records import Judgement
 from rlm_core.rewards.answers import answer_passages, read_within
 from rlm_core.rewards.criteria import PRECISION_RECALL, Criterion, weighted_reward
-from rlm_core.rewards.judges import JudgeError, gold_passages, to_scale
+from rlm_core.rewards.judges import JudgeError, JudgeOutOfReach, gold_passages, to_scale
 from rlm_core.rewards.overlap import evidence_f1
-from rlm_core.synthesis.chat import FIRST_WAIT_SECONDS, ChatError, ChatUsage, StructuredChat, Unreadable
+from rlm_core.synthesis.chat import (
+    FIRST_WAIT_SECONDS,
+    ChatError,
+    ChatRefused,
+    ChatSilent,
+    ChatUsage,
+    StructuredChat,
+    Unreadable,
+)
 
 PROMPT_VERSION = "3"
 """Raised with any change of wording: verdicts of another version are not reused."""
@@ -172,6 +180,8 @@ class RubricJudge:
                 lambda reply: read_verdict(reply, self._criteria),
                 max_tokens=REPLY_TOKENS * len(self._criteria),
             )
+        except (ChatRefused, ChatSilent) as error:
+            raise JudgeOutOfReach(str(error)) from error
         except ChatError as error:
             raise JudgeError(str(error)) from error
         if path:

@@ -120,7 +120,7 @@ class Subcalls:
             record["error"] = str(error)
             return {"error": f"the prompt of {len(prompt)} characters is too long for the model: give it less"}
         except PolicyError as error:
-            record["failure"] = str(error)
+            record["failure"] = f"{type(error).__name__}: {error}"
             return {"error": f"the model call failed: {error}"}
         else:
             used = action.completion_tokens or len(action.completion_ids)

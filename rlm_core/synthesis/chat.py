@@ -33,6 +33,14 @@ class ChatError(RuntimeError):
     """The endpoint gave no usable answer; the message says what it said, after how many attempts, and what to do."""
 
 
+class ChatRefused(ChatError):
+    """What a person must mend: the key, the address, the model's name."""
+
+
+class ChatSilent(ChatError):
+    """The last attempt got no reply either: no connection, a timeout, 429, 5xx."""
+
+
 class Unreadable(ValueError):
     """A reply that is no JSON object, or not the one asked for."""
 
@@ -79,7 +87,7 @@ class StructuredChat:
         client = self._bind()
         attempts = self.endpoint.max_retries + 1
         wait, told = self._first_wait, list(messages)
-        problem = ""
+        problem, silent = "", False
         for attempt in range(attempts):
             if attempt:
                 self.usage.retries += 1
@@ -89,22 +97,23 @@ class StructuredChat:
                 async with self._gate:
                     response = await self._post(client, told, schema, max_tokens)
             except httpx.HTTPError as error:
-                problem = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+                problem, silent = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__, True
                 continue
             if response.status_code == 429 or response.status_code >= 500:
-                problem = f"HTTP {response.status_code}: {response.text[:200]}"
+                problem, silent = f"HTTP {response.status_code}: {response.text[:200]}", True
                 wait = max(wait, _retry_after(response))
                 continue
             if response.status_code >= 400:
-                raise ChatError(self._refusal(response))
+                raise ChatRefused(self._refusal(response))
             try:
                 text = self._text_of(response)
                 return parse(find_object(text))
             except Unreadable as error:
-                problem = str(error)
+                problem, silent = str(error), False
                 again = f"Your last reply could not be read ({error}). Reply with the JSON object only."
                 told = [*messages, {"role": "user", "content": again}]
-        raise ChatError(f"{self._where()}: no usable answer in {attempts} attempts; the last problem: {problem}")
+        kind = ChatSilent if silent else ChatError
+        raise kind(f"{self._where()}: no usable answer in {attempts} attempts; the last problem: {problem}")
 
     def _bind(self) -> httpx.AsyncClient:
         """The client of the running event loop; a client of an earlier loop is left to it."""

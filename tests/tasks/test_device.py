@@ -9,7 +9,7 @@ import yaml
 
 from rlm_core.locks import file_lock
 from tasks import device
-from tasks.common import OutsideError, StageError, outside_reason
+from tasks.common import OutsideError, StageError, failed_trees, outside_reason
 from tasks.device import devices, hold_devices
 
 
@@ -48,9 +48,11 @@ def test_only_stages_that_fill_a_device_hold_it(tmp_path: Path, monkeypatch: pyt
 
 
 def test_what_another_try_may_mend() -> None:
+    from rlm_core.papers.engines import EngineError
+    from rlm_core.papers.engines.base import EngineSilent
     from rlm_core.policies import PolicyError
     from rlm_core.policies.http import HttpError
-    from rlm_core.synthesis.chat import ChatError
+    from rlm_core.synthesis.chat import ChatError, ChatRefused, ChatSilent
 
     def caused_by(cause: Exception | None) -> StageError:
         error = StageError("the stage")
@@ -59,11 +61,21 @@ def test_what_another_try_may_mend() -> None:
 
     for cause in (
         PolicyError("no reply after 6 tries"),
-        ChatError("no reply"),
+        ChatSilent("no reply"),
+        EngineSilent("no reply"),
         ConnectionRefusedError(),
         TimeoutError(),
     ):
         assert outside_reason(caused_by(cause)), cause
     assert outside_reason(OutsideError("the endpoint is down"))
-    for cause in (HttpError("refused", 401, "bad key"), ValueError("x"), None):
+    refusals = (HttpError("refused", 401, "bad key"), ChatRefused("bad key"), EngineError("bad key"))
+    for cause in (*refusals, ChatError("unreadable"), ValueError("x"), None):
         assert not outside_reason(caused_by(cause)), cause
+
+
+def test_trees_that_failed_for_want_of_an_endpoint_may_do_better_later() -> None:
+    """The lines are those of `rlm_core.rollouts.failures`."""
+    for outside in ("q.0: PolicyError: gave up after 6 tries", "q.0: llm_query: PolicyError: no reply within 5 s"):
+        assert outside_reason(failed_trees("8 trees failed", outside)), outside
+    for own in ("q.0: HttpError: HTTP 401: no key", "q.0: WorkerFailure: no sandbox", "q.0: llm_query: HttpError: 404"):
+        assert not outside_reason(failed_trees("8 trees failed", own)), own

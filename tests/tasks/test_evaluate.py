@@ -17,7 +17,7 @@ from rlm_core.params import Params, validate_params
 from rlm_core.policies.base import Action, Message, PolicyError, Sampling
 from rlm_core.records import Evidence, Query
 from tasks import evaluate
-from tasks.common import Stage, StageError, open_stage
+from tasks.common import Stage, StageError, open_stage, outside_reason
 from tests.stubs.openai_server import OpenAIStub
 
 FIRST = "The drought of nineteen twelve emptied the northern reservoirs."
@@ -312,6 +312,18 @@ def test_a_failing_endpoint_is_unscored_and_tried_again(project, monkeypatch):
     evaluation, host, _ = run_stage(monkeypatch, arms=["grpo", "full_context"])
     assert evaluation["arms"]["grpo"]["n"] == 4
     assert len(host.calls) == 2
+
+
+@pytest.mark.parametrize("harness", ["rlm", "full_context"])
+def test_an_arm_whose_endpoint_answers_nothing_has_no_result(project, monkeypatch, harness):
+    with OpenAIStub.in_thread(api_key="right") as refusing:
+        for url, passing in (("http://127.0.0.1:9/v1", True), (refusing.url, False)):
+            endpoint = {"base_url": url, "model": "big", "max_retries": 0}
+            arm = {"name": "big", "policy": "endpoint", "endpoint": endpoint, "harness": harness}
+            with pytest.raises(StageError, match="arm 'big': all 4 answers failed, the first: ") as stop:
+                run_stage(monkeypatch, arms=["expert", arm])
+            assert outside_reason(stop.value) is passing
+    assert not Path("reports/evaluation.json").exists()
 
 
 def test_pass_at_k_uses_all_samples(project, monkeypatch):

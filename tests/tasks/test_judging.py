@@ -13,7 +13,7 @@ from rlm_core.files import write_jsonl
 from rlm_core.params import validate_params
 from rlm_core.records import Evidence, Query
 from rlm_core.rewards import LexicalJudge, PanelJudge, RubricJudge
-from tasks.common import Stage, StageError
+from tasks.common import Stage, StageError, outside_reason
 from tasks.judging import note_on, open_judge
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "stubs"))
@@ -112,6 +112,21 @@ def test_a_panel_is_checked_as_one() -> None:
     assert judge.name == "panel-majority(rubric:grader, rubric:m0, rubric:m1)"
     assert check is not None
     assert check["passed"]  # two sober judges outvote one that never looks
+
+
+@pytest.mark.parametrize("check", ["require", "report"])
+def test_a_judge_that_cannot_be_reached_is_no_bad_judge(check: str) -> None:
+    """A dead server is worth another try; a refused key is told at once."""
+    from openai_server import OpenAIStub
+
+    with pytest.raises(StageError, match=r"judge: .*127\.0\.0\.1:9.*no usable answer") as stop:
+        open_judge(stage_of(**rubric("http://127.0.0.1:9/v1", check=check)))
+    assert outside_reason(stop.value)
+    with OpenAIStub.in_thread(sober, api_key="right") as stub:
+        with pytest.raises(StageError, match=r"HTTP 401.*OPENAI_API_KEY") as stop:
+            open_judge(stage_of(**rubric(stub.url, check=check)))
+        assert len(stub.posts) < 40, "nobody is asked further once it is clear that none answers"
+    assert not outside_reason(stop.value)
 
 
 def test_what_cannot_be_checked_is_told() -> None:

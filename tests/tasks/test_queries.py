@@ -12,7 +12,8 @@ from rlm_core.papers import attach_context, load_library
 from rlm_core.params import validate_params
 from rlm_core.records import Query
 from tasks import queries
-from tasks.common import Stage, StageError, open_stage
+from tasks.common import Stage, StageError, open_stage, outside_reason
+from tests.stubs.openai_server import OpenAIStub
 
 LIBRARY = Path(__file__).resolve().parents[1] / "rlm_core" / "synthesis" / "library.py"
 
@@ -114,8 +115,18 @@ def test_a_library_without_prose_says_so(project):
 def test_a_dead_endpoint_is_a_clear_error(project):
     write_inputs()
     endpoint = {"base_url": "http://127.0.0.1:9/v1", "model": "m", "max_retries": 0}
-    with pytest.raises(StageError, match="endpoint failed"):
+    with pytest.raises(StageError, match="endpoint failed") as stop:
         run(writer="endpoint", endpoint=endpoint)
+    assert outside_reason(stop.value)
+
+
+def test_an_endpoint_that_refuses_the_key_is_not_asked_again(project):
+    write_inputs()
+    with OpenAIStub.in_thread(api_key="right") as stub:
+        endpoint = {"base_url": stub.url, "model": "m", "max_retries": 0}
+        with pytest.raises(StageError, match="OPENAI_API_KEY") as stop:
+            run(writer="endpoint", endpoint=endpoint)
+    assert not outside_reason(stop.value)
     assert not queries.OUT.exists()
 
 

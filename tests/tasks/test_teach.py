@@ -18,7 +18,7 @@ from rlm_core.params import Params, validate_params
 from rlm_core.records import ErrorClass, Evidence, Query, Rollout, Status
 from rlm_core.rollouts import read_rollouts
 from tasks import teach
-from tasks.common import Stage, StageError
+from tasks.common import Stage, StageError, outside_reason
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "stubs"))
@@ -199,9 +199,27 @@ def test_an_endpoint_teaches_and_its_failures_are_left_out_until_the_next_run(pr
 
 def test_an_endpoint_that_is_down_is_said_so_early(project: Path) -> None:
     teacher = {"policy": "endpoint", "endpoint": endpoint("http://127.0.0.1:9/v1"), "concurrency": 4}
-    with pytest.raises(StageError, match=r"the first 8 trees failed, with: .*127\.0\.0\.1:9"):
+    with pytest.raises(StageError, match=r"8 trees in a row failed.*The last: .*127\.0\.0\.1:9"):
         run_stage(teach=teacher)
     assert not teach.OUT.exists()
+
+
+def test_an_endpoint_that_dies_is_waited_for_and_one_that_refuses_is_not(project: Path) -> None:
+    """What was finished by then is kept: the next try pays for the rest only."""
+    from openai_server import Fault, OpenAIStub
+
+    with OpenAIStub.in_thread(reply) as stub:
+        teacher = {"policy": "endpoint", "endpoint": endpoint(stub.url), "rollouts_per_query": 1, "concurrency": 1}
+        teacher["max_queries"] = 12
+        for fault, passing in ((Fault(status=503), True), (Fault(status=401), False)):
+            stub.faults.extend([Fault()] * 2 + [fault] * 8)
+            with pytest.raises(StageError, match="8 trees in a row failed; those finished are kept") as stop:
+                run_stage(teach=teacher)
+            assert outside_reason(stop.value) is passing
+            assert not teach.OUT.exists()
+        asked = len(stub.requests)
+        assert run_stage(teach=teacher).metrics["trees"] == 12
+        assert len(stub.requests) - asked == (12 - 2) * 2  # two turns each; one tree a try had been finished
 
 
 def test_missing_inputs_name_the_stage_that_makes_them(project: Path) -> None:

@@ -15,6 +15,10 @@ class EngineError(RuntimeError):
     """An engine cannot work at all (not installed, server not reachable); the message says what to do."""
 
 
+class EngineSilent(EngineError):
+    """The engine's server gave no answer in all tries."""
+
+
 class UnreadablePage(ValueError):
     """The engine works but could make nothing of this page."""
 

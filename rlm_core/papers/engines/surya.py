@@ -15,7 +15,7 @@ from html.parser import HTMLParser
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
-from rlm_core.papers.engines.base import EngineError, UnreadablePage
+from rlm_core.papers.engines.base import EngineError, EngineSilent, UnreadablePage
 from rlm_core.papers.layout import Piece
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ class SuryaEngine:
             if isinstance(parsed, dict):
                 return parsed
             trouble = f"expected a JSON object, got {type(parsed).__name__}"
-        raise EngineError(
+        raise EngineSilent(
             f"{self._url}{path}: {trouble} after {ATTEMPTS} attempts; is the surya server up at ocr.surya_url?"
         )
 

@@ -10,8 +10,8 @@ from typing import Any
 from rlm_core.files import content_key, read_json, write_json
 from rlm_core.params import JudgeParams
 from rlm_core.progress import Progress
-from rlm_core.records import Judgement, Query
-from rlm_core.rewards.judges import Judge, JudgeError, make_judge
+from rlm_core.records import Query
+from rlm_core.rewards.judges import Judge, judge_all, make_judge
 from rlm_core.rewards.panel import PanelJudge
 from rlm_core.rewards.reliability.cases import VERSION, Case, make_cases
 from rlm_core.rewards.reliability.figures import Answered, Limits, summarise
@@ -22,20 +22,10 @@ REPEATS = 2
 
 
 async def ask_all(judge: Judge, cases: Sequence[Case], *, repeats: int, concurrency: int) -> list[Answered]:
-    """Every case `repeats` times, at most `concurrency` at once; None where the judge failed."""
-    gate = asyncio.Semaphore(max(1, concurrency))
-    with Progress("judge check", len(cases) * repeats, "verdicts") as progress:
-
-        async def one(case: Case) -> Judgement | None:
-            async with gate:
-                try:
-                    return await judge.score(case.question, list(case.answer), list(case.gold))
-                except JudgeError:
-                    return None
-                finally:
-                    progress.advance()
-
-        verdicts = await asyncio.gather(*(one(case) for case in cases for _ in range(repeats)))
+    """Every case `repeats` times, at most `concurrency` at once; None where the judge failed, as `judge_all` says."""
+    items = [(case.question, list(case.answer), list(case.gold)) for case in cases for _ in range(repeats)]
+    with Progress("judge check", len(items), "verdicts") as progress:
+        verdicts = await judge_all(judge, items, concurrency, on_done=progress.advance)
     return [Answered(case, tuple(verdicts[i * repeats : (i + 1) * repeats])) for i, case in enumerate(cases)]
 
 

@@ -134,3 +134,10 @@ def test_a_judge_is_checked_from_the_command_line() -> None:
     result = runner.invoke(app, ["judge", "check", "--url", "http://127.0.0.1:9/v1"])
     assert result.exit_code == 2
     assert "name the model there with --name" in result.output
+
+    from openai_server import OpenAIStub
+
+    with OpenAIStub.in_thread(api_key="right") as stub:
+        result = runner.invoke(app, ["judge", "check", "--url", stub.url, "--name", "m"])
+    assert result.exit_code == 2
+    assert "HTTP 401" in result.output and "OPENAI_API_KEY" in result.output

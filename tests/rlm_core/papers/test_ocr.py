@@ -12,6 +12,7 @@ import pytest
 
 from rlm_core.papers import PdfProblem, ocr_pdf
 from rlm_core.papers.engines import EngineError, UnreadablePage, make_engine
+from rlm_core.papers.engines.base import EngineSilent
 from rlm_core.papers.engines.surya import SuryaEngine
 from rlm_core.papers.engines.tesseract import read_tsv
 from rlm_core.papers.layout import Piece
@@ -203,15 +204,16 @@ def test_surya_reads_a_page_into_labelled_blocks(article, surya):
 def test_surya_faults(article, surya):
     engine = SuryaEngine(surya.url, wait=lambda seconds: None)
     surya.faults = [500] * 4
-    with pytest.raises(EngineError, match="status 500 after 4 attempts"):
+    with pytest.raises(EngineSilent, match="status 500 after 4 attempts"):
         ocr_pdf(article, engine)
     surya.faults = [401]
-    with pytest.raises(EngineError, match=r"status 401.*check ocr\.surya_url"):
+    with pytest.raises(EngineError, match=r"status 401.*check ocr\.surya_url") as refusal:
         ocr_pdf(article, engine)
+    assert not isinstance(refusal.value, EngineSilent)
     surya.finish = "length"
     with pytest.raises(UnreadablePage, match="cut at 12288 tokens"):
         ocr_pdf(article, engine)
-    with pytest.raises(EngineError, match="is the surya server up"):
+    with pytest.raises(EngineSilent, match="is the surya server up"):
         SuryaEngine("http://127.0.0.1:9/v1", wait=lambda seconds: None)
 
 

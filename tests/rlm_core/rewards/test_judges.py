@@ -10,7 +10,16 @@ from hypothesis import strategies as st
 
 from rlm_core.params import EndpointParams, JudgeParams
 from rlm_core.records import Judgement
-from rlm_core.rewards import JudgeError, LexicalJudge, RubricJudge, answer_passages, judge_all, make_judge
+from rlm_core.rewards import (
+    JudgeError,
+    JudgeOutOfReach,
+    LexicalJudge,
+    PanelJudge,
+    RubricJudge,
+    answer_passages,
+    judge_all,
+    make_judge,
+)
 
 GOLD = [
     "The rivers of the north carry silt down to the warm lagoons, where reeds hold it back.",
@@ -127,6 +136,45 @@ async def test_judging_many_keeps_order_and_isolates_failures():
     verdicts = await judge_all(judge, [("q", p, ["g"]) for p in ("a", "bad", "ccc", "dd", "eeeee")], concurrency=2)
     assert [v.recall if v else None for v in verdicts] == [1, None, 3, 2, 5]
     assert judge.most == 2
+
+
+class Flickering:
+    """Judges what `on` tells of its calls, and cannot be reached at the others."""
+
+    name = "flickering"
+
+    def __init__(self, on):
+        self.on, self.calls = on, 0
+
+    async def score(self, question, predicted, gold):
+        self.calls += 1
+        await asyncio.sleep(0.001)
+        if not self.on(self.calls):
+            raise JudgeOutOfReach("no reply")
+        return Judgement(1, 1, 0.0)
+
+
+async def test_a_judge_that_nobody_can_reach_ends_the_batch():
+    items = [("q", "a", ["g"])] * 100
+    # call 1 gets a verdict, calls 2 to 9 are the eight in a row
+    for judge, calls in ((Flickering(lambda n: n == 1), 9), (Flickering(lambda n: n <= 50), 58)):
+        with pytest.raises(JudgeOutOfReach, match="no reply"):
+            await judge_all(judge, items, concurrency=1)
+        assert calls <= judge.calls <= calls + 1  # the next one may have begun
+    with pytest.raises(JudgeOutOfReach):
+        await judge_all(Flickering(lambda n: False), items[:3])
+    seldom = await judge_all(Flickering(lambda n: n % 8 == 0), items, concurrency=1)
+    assert [n for n, verdict in enumerate(seldom, 1) if verdict] == list(range(8, 101, 8))
+    assert await judge_all(Flickering(lambda n: False), []) == []
+
+
+async def test_a_panel_is_out_of_reach_when_all_its_judges_are():
+    up, down = Flickering(lambda n: True), Flickering(lambda n: False)
+    with pytest.raises(JudgeOutOfReach, match="none of 2 judges can be reached"):
+        await PanelJudge([down, down]).score("q", "a", ["g"])
+    with pytest.raises(JudgeError, match="1 of 2 judges failed") as partly:
+        await PanelJudge([up, down]).score("q", "a", ["g"])
+    assert not isinstance(partly.value, JudgeOutOfReach)
 
 
 def test_the_params_name_the_judge(tmp_path):
