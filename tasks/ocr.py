@@ -18,7 +18,7 @@ from rlm_core.papers.problems import PdfProblem
 from rlm_core.papers.texts import is_text
 from rlm_core.progress import Progress
 from tasks.common import Stage, StageError, require, stage_main, worker_count
-from tasks.parse import explain, publish_texts, report_row, summary
+from tasks.parse import explain, pace, publish_texts, report_row, summary
 
 log = logging.getLogger("rlm.stage")
 
@@ -70,11 +70,11 @@ def run(stage: Stage) -> None:
     seconds = time.monotonic() - start
     pages, texts = _publish(documents, engine, params.dpi, problems, manifest)
     rows = [report_row(row, problems) for row in manifest]
-    metrics = summary(rows, pages, seconds, share_new=len(todo) / max(1, len(results)))
+    counts = summary(rows, pages)
     write_json(
-        REPORT, {"papers": rows, "counts": metrics, "engine": f"{engine.name} {engine.version}", "dpi": params.dpi}
+        REPORT, {"papers": rows, "counts": counts, "engine": f"{engine.name} {engine.version}", "dpi": params.dpi}
     )
-    stage.log_metrics(metrics)
+    stage.log_metrics(counts | pace(pages, seconds, share_new=len(todo) / max(1, len(results))))
     stage.log_artifact(REPORT)
     if pages + texts == 0:
         raise StageError(f"none of {len(manifest)} PDFs could be read; {REPORT} says why for each")

@@ -61,9 +61,9 @@ def run(stage: Stage) -> None:
             pages += len(paper["pages"])
         texts = publish_texts(manifest, folder, "noisy")
     fresh = len(todo) - len(problems)
-    metrics = summary(rows, pages, seconds, share_new=fresh / max(1, len(done)))
-    write_json(REPORT, {"papers": rows, "counts": metrics})
-    stage.log_metrics(metrics)
+    counts = summary(rows, pages)
+    write_json(REPORT, {"papers": rows, "counts": counts})
+    stage.log_metrics(counts | pace(pages, seconds, share_new=fresh / max(1, len(done))))
     stage.log_artifact(REPORT)
     if not done and not texts:
         raise StageError(f"none of {len(manifest)} PDFs has a text layer that can be read; {REPORT} says why for each")
@@ -114,20 +114,24 @@ def report_row(row: dict[str, Any], problems: dict[str, tuple[str, str, str]]) -
     return entry | {"status": "read"}
 
 
-def summary(rows: list[dict[str, Any]], pages: int, seconds: float, *, share_new: float) -> dict[str, float]:
-    """Figures of a stage that reads PDFs; the rate counts only pages read in this run."""
+def summary(rows: list[dict[str, Any]], pages: int) -> dict[str, float]:
+    """Figures of a stage that reads PDFs. No time is among them: the same PDFs give the same report."""
     figures: dict[str, float] = {
         "papers": sum(row["status"] == "read" for row in rows),
         "pages": pages,
         "skipped": sum(row["status"] == "skipped" for row in rows),
-        "seconds": round(seconds, 3),
-        "pages_per_second": round(share_new * pages / seconds, 3) if seconds > 0 else 0.0,
     }
     for row in rows:
         if row["status"] == "skipped":
             key = f"skipped_{row['kind']}".replace("-", "_")
             figures[key] = figures.get(key, 0) + 1
     return figures
+
+
+def pace(pages: int, seconds: float, *, share_new: float) -> dict[str, float]:
+    """How long reading took; the rate counts only pages read in this run."""
+    rate = share_new * pages / seconds if seconds > 0 else 0.0
+    return {"seconds": round(seconds, 3), "pages_per_second": round(rate, 3)}
 
 
 if __name__ == "__main__":

@@ -75,6 +75,7 @@ def test_good_and_bad_files_are_accounted_for_and_a_second_run_reads_nothing(mon
 
     monkeypatch.setattr(ocr, "spread", lambda function, items, **_: iter([]) if not items else 1 / 0)
     assert run()["pages_per_second"] == 0
+    assert read_json(Path("reports/ocr.json")) == report
     with pytest.raises(ZeroDivisionError):
         run(dpi=120)  # other settings, other pages
 

@@ -81,9 +81,11 @@ def test_a_second_run_reads_nothing_again(monkeypatch):
     run()
     first = {path.name: path.read_bytes() for path in Path("data/parsed").iterdir()}
     monkeypatch.setattr(parse, "map_processes", lambda function, items, workers: iter([]) if not items else 1 / 0)
+    report = Path("reports/papers.json").read_bytes()
     metrics = run()
     assert metrics["pages_per_second"] == 0
     assert {path.name: path.read_bytes() for path in Path("data/parsed").iterdir()} == first
+    assert Path("reports/papers.json").read_bytes() == report
 
 
 def test_nothing_readable_stops_the_stage():
