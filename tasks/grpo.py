@@ -21,11 +21,11 @@ from rlm_core.papers.library import attach_context
 from rlm_core.params import Params, load_params
 from rlm_core.policies import PolicyError
 from rlm_core.records import Query
-from rlm_core.rewards import Judge, make_judge
+from rlm_core.rewards import Judge
 from tasks.common import Stage, StageError, dump, log, require, stage_main
 from tasks.contexts import read_contexts
 from tasks.curves import Curves
-from tasks.judging import FOLDER, judge_in_reach, open_judge
+from tasks.judging import judge_in_reach, open_guard_judge, open_judge
 from tasks.training import (
     file_keys,
     forget,
@@ -70,10 +70,12 @@ def run(stage: Stage) -> None:
         stage.tracker.log_datasets("training", TRAIN)
         stage.tracker.log_datasets("validation", VAL)
         judge, judge_check = open_judge(stage)
-        state = asyncio.run(_train(stage, folder, queries, validation, judge))
+        guard, guard_check = open_guard_judge(stage)
+        checks = {"judge_check": judge_check, "guard_judge_check": guard_check}
+        state = asyncio.run(_train(stage, folder, queries, validation, judge, guard))
         best = stage.params.grpo.select == "best" and state.best_step is not None
         _publish(_best_folder(folder, state) if best else folder / "last")
-        _report(stage, state, "best" if best else "last", judge_check)
+        _report(stage, state, "best" if best else "last", checks)
     forget(folder)
 
 
@@ -126,7 +128,7 @@ def trainable_queries(path: Path) -> list[Query]:
 
 
 async def _train(
-    stage: Stage, folder: Path, queries: list[Query], validation: list[Query], judge: Judge
+    stage: Stage, folder: Path, queries: list[Query], validation: list[Query], judge: Judge, guard: Judge | None
 ) -> TrainingState:
     from rlm_core.grpo.loop import StepLog, Training
     from rlm_core.grpo.parallel import Team
@@ -154,7 +156,7 @@ async def _train(
             learner=learner,
             actor=actor,
             judge=judge,
-            guard_judge=_guard_judge(stage),
+            guard_judge=guard,
             queries=queries,
             validation=validation,
             config=params.grpo,
@@ -207,12 +209,6 @@ def follow() -> None:
     make_learner(load_params(), Team.join()).follow()
 
 
-def _guard_judge(stage: Stage) -> Judge | None:
-    """The judge that the reward never sees; its verdicts are kept where those of the reward's judge are."""
-    params = stage.params.grpo.guard_judge
-    return None if params is None else make_judge(params, FOLDER / "verdicts")
-
-
 @contextlib.asynccontextmanager
 async def open_actor(stage: Stage) -> AsyncIterator[Actor]:
     """A vLLM server on the SFT model, as the loop's sampling side; with `children: frozen` a second one for the children,
@@ -237,7 +233,7 @@ async def open_actor(stage: Stage) -> AsyncIterator[Actor]:
         yield ServerActor(server, policy, config, concurrency=params.serve.max_num_seqs, child_policy=child_policy)
 
 
-def _report(stage: Stage, state: TrainingState, chosen: str, judge_check: dict[str, Any] | None) -> None:
+def _report(stage: Stage, state: TrainingState, chosen: str, checks: dict[str, dict[str, Any] | None]) -> None:
     first, last = state.curve[0], state.curve[-1]
     record = {
         "steps": state.curve,
@@ -247,7 +243,7 @@ def _report(stage: Stage, state: TrainingState, chosen: str, judge_check: dict[s
         "best_val_reward": state.best_reward,
         "stopped_early": state.step < stage.params.grpo.steps,
         "judge": stage.params.judge.kind,
-        "judge_check": judge_check,
+        **checks,
         "params": dump(stage.params.grpo),
     }
     write_json(REPORT, record)

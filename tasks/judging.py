@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from rlm_core.files import read_jsonl
+from rlm_core.params import JudgeParams
 from rlm_core.records import Query
 from rlm_core.rewards import Judge, JudgeOutOfReach, make_judge
 from tasks.common import CACHE, Stage, StageError, log
@@ -20,10 +21,20 @@ FOLDER = CACHE / "judge"
 def open_judge(stage: Stage) -> tuple[Judge, dict[str, Any] | None]:
     """The judge of `judge`, and what its check found; None for `lexical`, which is deterministic and checked by tests.
 
-    Raises `StageError` for a rubric judge that fails the check while `judge.check` is `require`, and for params that name
+    Raises `StageError` for a rubric judge that fails the check while its `check` is `require`, and for params that name
     none. The check asks about labelled answers made from train and val questions; an equal one is not repeated.
     """
-    params = stage.params.judge
+    return _checked(stage, stage.params.judge, "judge")
+
+
+def open_guard_judge(stage: Stage) -> tuple[Judge | None, dict[str, Any] | None]:
+    """The judge of `grpo.guard_judge`, which the reward never sees, under the same check; None where there is none."""
+    params = stage.params.grpo.guard_judge
+    return (None, None) if params is None else _checked(stage, params, "grpo.guard_judge")
+
+
+def _checked(stage: Stage, params: JudgeParams, section: str) -> tuple[Judge, dict[str, Any] | None]:
+    """`section`: where the params stand, for messages; its last part names the metrics."""
     try:
         judge = make_judge(params, FOLDER / "verdicts")
     except ValueError as error:
@@ -37,22 +48,23 @@ def open_judge(stage: Stage) -> tuple[Judge, dict[str, Any] | None]:
             report = check_params(params, _queries(), folder=FOLDER / "checks", seed=stage.params.seed)
     except ValueError as error:
         if params.check == "report":
-            log.warning("judge %s is used UNCHECKED (judge.check: report): %s", judge.name, error)
+            log.warning("judge %s is used UNCHECKED (%s.check: report): %s", judge.name, section, error)
             return judge, {"passed": False, "faults": [f"not checked: {error}"]}
         raise StageError(
-            f"judge: {error}. Give more queries, or take the judge unchecked with judge.check: report"
+            f"{section}: {error}. Give more queries, or take the judge unchecked with {section}.check: report"
         ) from error
-    stage.log_metrics({f"judge_check_{name}": value for name, value in _figures(report).items()})
+    prefix = f"{section.rpartition('.')[2]}_check"
+    stage.log_metrics({f"{prefix}_{name}": value for name, value in _figures(report).items()})
     if report["passed"]:
         log.info("judge %s passed its check: weighted kappa %s", judge.name, _kappas(report))
         return judge, summary_of(report)
     faults = "; ".join(report["faults"])
     if params.check == "require":
         raise StageError(
-            f"judge {judge.name} fails its own check: {faults}. See it all with `rlm-forge judge check`; use another judge, "
-            "set judge.guard or judge.panel, or go on with it by judge.check: report"
+            f"{section}: {judge.name} fails its own check: {faults}. See it all with `rlm-forge judge check`; use another "
+            f"judge, set {section}.guard or {section}.panel, or go on with it by {section}.check: report"
         )
-    log.warning("judge %s FAILS its own check and is used all the same (judge.check: report): %s", judge.name, faults)
+    log.warning("%s FAILS its own check and is used all the same (%s.check: report): %s", judge.name, section, faults)
     return judge, summary_of(report)
 
 

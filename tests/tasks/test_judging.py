@@ -14,7 +14,7 @@ from rlm_core.params import validate_params
 from rlm_core.records import Evidence, Query
 from rlm_core.rewards import LexicalJudge, PanelJudge, RubricJudge
 from tasks.common import Stage, StageError, outside_reason
-from tasks.judging import note_on, open_judge
+from tasks.judging import note_on, open_guard_judge, open_judge
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "stubs"))
 
@@ -87,6 +87,27 @@ def test_a_judge_that_fails_stops_the_stage() -> None:
     assert stage.metrics["judge_check_gave_in_share"] == 1.0
     (note,) = note_on(check)
     assert note.startswith("UNSOUND judge: it fails its own check and was used all the same: ")
+
+
+def test_the_held_out_judge_is_checked_too() -> None:
+    from openai_server import OpenAIStub
+
+    def stage_with(**guard: Any) -> Stage:
+        return Stage("grpo", validate_params({"grpo": {"guard_judge": guard}}), Tracker())  # type: ignore[arg-type]
+
+    with OpenAIStub.in_thread(constant) as stub:
+        told = (
+            r"grpo\.guard_judge: rubric:grader fails its own check: .*go on with it by grpo\.guard_judge\.check: report"
+        )
+        with pytest.raises(StageError, match=told):
+            open_guard_judge(stage_with(**rubric(stub.url)))
+        stage = stage_with(**rubric(stub.url, check="report"))
+        judge, check = open_guard_judge(stage)
+    assert isinstance(judge, RubricJudge)
+    assert check is not None
+    assert not check["passed"]
+    assert set(stage.metrics) >= {"guard_judge_check_gave_in_share", "guard_judge_check_failed_share"}
+    assert open_guard_judge(stage_of(kind="lexical")) == (None, None)
 
 
 def test_a_judge_that_passes_is_used() -> None:

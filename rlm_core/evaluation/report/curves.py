@@ -93,6 +93,14 @@ def _held_out(data: Any) -> dict[str, Points]:
     return series_of(rows_of(data, ("validation",))) if isinstance(data, Mapping) else {}
 
 
+def unsound_guard(data: Any) -> list[str]:
+    """A sentence where the held-out judge fails its own check and was used all the same."""
+    check = data.get("guard_judge_check") if isinstance(data, Mapping) else None
+    if not check or check["passed"]:
+        return []
+    return [f"UNSOUND held-out judge: it fails its own check and was used all the same: {'; '.join(check['faults'])}."]
+
+
 APART = 0.02
 """Fall of the guard from which it is said to part from the reward."""
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from rlm_core.evaluation import arm_plots, plots
-from rlm_core.evaluation.report.curves import FIRST, curves, guard_note
+from rlm_core.evaluation.report.curves import FIRST, curves, guard_note, unsound_guard
 from rlm_core.evaluation.report.parts import facts, scripted_parts
 from rlm_core.evaluation.report.template import PAGE
 from rlm_core.evaluation.report.trees import queries_view
@@ -55,7 +55,7 @@ def view(data: ReportData) -> dict[str, Any]:
         "judge": evaluation["judge"],
         "n": evaluation["n"],
         "clusters": evaluation.get("clusters"),
-        "loud": [note for note in notes if is_loud(note)],
+        "loud": [*(note for note in notes if is_loud(note)), *unsound_guard(data.training)],
         "notes": [note for note in notes if not is_loud(note)],
         "cards": cards(evaluation),
         "scripted": scripted_parts(data.params, evaluation),

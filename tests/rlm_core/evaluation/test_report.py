@@ -245,6 +245,15 @@ def test_a_guard_that_falls_while_the_reward_rises_is_told():
     assert guard_note(record((0.4, 0.4))) == guard_note(None) == ("", False)
 
 
+def test_a_held_out_judge_that_fails_its_check_is_told_above_all():
+    check = {"passed": False, "faults": ["recall: weighted kappa 0.1"]}
+    steps = {"steps": [{"step": 1, "reward_mean": 0.4}], "guard_judge_check": check}
+    page = render_report(data(training=steps))
+    told = "UNSOUND held-out judge: it fails its own check and was used all the same: recall: weighted kappa 0.1."
+    assert page.index(told) < page.index('id="result"')
+    assert "UNSOUND" not in render_report(data(training={**steps, "guard_judge_check": {"passed": True, "faults": []}}))
+
+
 def test_children_stand_at_the_turn_that_asked_for_them():
     node = queries_view([row("grpo", tree())], 1)[0]["trees"][0]["node"]
     assert [child["id"] for child in node["turns"][0]["children"]] == ["q1.0.0"]
