@@ -27,6 +27,15 @@ def fail(message):
     sys.exit("setup: " + message)
 
 
+def check_owner():
+    """A workspace of `rlm-forge init` shares the project's environment and must not change it."""
+    if VENV.is_symlink():
+        fail(
+            f".venv is the environment of {VENV.resolve().parent}, and was made from other locks than this folder has. "
+            "Bring both to the same version (`git pull` here, `make setup` there), or `rm .venv` and `make setup` here"
+        )
+
+
 def check_python():
     if not (3, 11) <= sys.version_info[:2] <= (3, 13):
         fail(
@@ -81,7 +90,7 @@ def progress(said, packages):
     """How far pip is, from what it said."""
     if "Installing collected packages" in said:
         return f"all {packages} packages are here; installing them"
-    return f"{said.count('Collecting ')} of {packages} packages fetched"
+    return f"{said.count('Collecting ') + said.count('already satisfied')} of {packages} packages are here"
 
 
 def must(code, what):
@@ -117,6 +126,7 @@ def main():
     digest = hashlib.sha256(lock.read_bytes() + (ROOT / "pyproject.toml").read_bytes()).hexdigest()
     if STAMP.exists() and STAMP.read_text() == digest and (VENV / "bin" / "rlm-forge").exists():
         return
+    check_owner()
     check_python()
     check_platform(kind)
     check_disk(kind)

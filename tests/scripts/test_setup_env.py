@@ -24,12 +24,12 @@ def setup_env(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 
 def test_long_installs_say_how_far_they_are(setup_env: ModuleType, capfd: pytest.CaptureFixture[str]) -> None:
-    fake = "print('Collecting a\\nCollecting b', flush=True); import time; time.sleep(0.6)"
+    fake = "print('Collecting a\\nRequirement already satisfied: b', flush=True); import time; time.sleep(0.6)"
     fake += "; print('Installing collected packages: a, b', flush=True); time.sleep(0.6); raise SystemExit(3)"
     code = setup_env.watched([sys.executable, "-c", fake], setup_env.LOG, 5, 0.2)
     said = capfd.readouterr().out
     assert code == 3
-    assert "setup: 2 of 5 packages fetched" in said
+    assert "setup: 2 of 5 packages are here" in said
     assert "setup: all 5 packages are here; installing them" in said
 
 
@@ -53,3 +53,13 @@ def test_a_full_disk_is_told_before_anything_is_fetched(setup_env: ModuleType, m
     monkeypatch.setattr(setup_env.shutil, "disk_usage", lambda path: type("Usage", (), {"free": 2**30})())
     with pytest.raises(SystemExit, match=r"1\.0 GiB are free .* need 8"):
         setup_env.check_disk("cpu")
+
+
+def test_the_environment_of_another_folder_is_left_alone(setup_env: ModuleType, tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    (project / ".venv").mkdir(parents=True)
+    setup_env.VENV = tmp_path / ".venv"
+    setup_env.check_owner()
+    setup_env.VENV.symlink_to(project / ".venv")
+    with pytest.raises(SystemExit, match=rf"the environment of {project}, .* `make setup` there"):
+        setup_env.check_owner()
