@@ -112,8 +112,9 @@ def _call(call: dict[str, Any]) -> str:
 
 
 def _turn_title(index: int, turn: Turn) -> str:
-    tokens = f"{len(turn.prompt_ids)}+{len(turn.completion_ids)} tokens, " if turn.completion_ids else ""
-    times = f"model {turn.model_seconds:.2f} s, code {turn.repl_seconds:.2f} s"
+    tokens = f"{len(turn.prompt_ids)}+{len(turn.completion_ids)} tokens  " if turn.completion_ids else ""
+    measured = turn.model_seconds or turn.repl_seconds
+    times = f"model {turn.model_seconds:.2f} s, code {turn.repl_seconds:.2f} s" if measured else ""
     error = "" if turn.error is ErrorClass.NONE else f' <span class="tag bad">{escape(str(turn.error))} error</span>'
     return f'turn {index + 1} <span class="dim">{tokens}{times}</span>{error}'
 
@@ -139,7 +140,8 @@ def _usage(usage: Usage) -> str:
         parts.append(f"{usage.children} children")
     if usage.prompt_tokens or usage.completion_tokens:
         parts.append(f"{usage.prompt_tokens}+{usage.completion_tokens} tokens")
-    parts.append(f"{usage.wall_seconds:.1f} s")
+    if usage.wall_seconds:
+        parts.append(f"{usage.wall_seconds:.1f} s")
     return ", ".join(parts)
 
 

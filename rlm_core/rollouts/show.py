@@ -84,8 +84,9 @@ def _node_title(node: Rollout) -> Text:
 
 
 def _turn_title(index: int, turn: Turn) -> Text:
-    tokens = f"{len(turn.prompt_ids)}+{len(turn.completion_ids)} tokens, " if turn.completion_ids else ""
-    times = f"model {turn.model_seconds:.2f} s, code {turn.repl_seconds:.2f} s"
+    tokens = f"{len(turn.prompt_ids)}+{len(turn.completion_ids)} tokens  " if turn.completion_ids else ""
+    measured = turn.model_seconds or turn.repl_seconds
+    times = f"model {turn.model_seconds:.2f} s, code {turn.repl_seconds:.2f} s" if measured else ""
     error = "" if turn.error is ErrorClass.NONE else f"  {turn.error} error"
     return Text.assemble((f"turn {index + 1}", "bold"), (f"  {tokens}{times}", "dim"), (error, "red"))
 
@@ -120,9 +121,13 @@ def _ending(answer: Any, status: Status, failure: str) -> Text:
 
 
 def _usage(usage: Usage) -> str:
-    tokens = f"{usage.prompt_tokens}+{usage.completion_tokens} tokens, " if usage.prompt_tokens else ""
-    children = f"{usage.children} child{'ren' if usage.children != 1 else ''}, " if usage.children else ""
-    return f"{usage.turns} turn{'s' if usage.turns != 1 else ''}, {children}{tokens}{usage.wall_seconds:.1f} s"
+    parts = (
+        f"{usage.turns} turn{'s' if usage.turns != 1 else ''}",
+        f"{usage.children} child{'ren' if usage.children != 1 else ''}" if usage.children else "",
+        f"{usage.prompt_tokens}+{usage.completion_tokens} tokens" if usage.prompt_tokens else "",
+        f"{usage.wall_seconds:.1f} s" if usage.wall_seconds else "",
+    )
+    return ", ".join(filter(None, parts))
 
 
 def _short(text: str, limit: int, *, flat: bool = True) -> str:

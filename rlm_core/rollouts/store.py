@@ -5,6 +5,7 @@ A line is `{"key": ..., "rollout": {...}}` in the store, the rollout alone in a 
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 import logging
@@ -77,9 +78,13 @@ class RolloutStore:
         for key in keys:
             yield self.get(key)
 
-    def publish(self, path: Path, keys: Iterable[str]) -> int:
-        """Write the trees of these keys to `path`, whole or not at all; returns their number."""
-        return write_jsonl(path, (rollout.to_dict() for rollout in self.rollouts(keys)))
+    def publish(self, path: Path, keys: Iterable[str], *, times: bool = True) -> int:
+        """Write the trees of these keys to `path`, whole or not at all; returns their number.
+
+        Without `times`, equal trees give equal bytes however long they took.
+        """
+        trees = self.rollouts(keys) if times else map(without_times, self.rollouts(keys))
+        return write_jsonl(path, (tree.to_dict() for tree in trees))
 
     def _index(self, *, from_end: bool = False) -> None:
         """Learn where each key's line starts; a line cut by a crash is left out, the next `add` drops it.
@@ -106,6 +111,16 @@ class RolloutStore:
                     )  # fmt: skip
                 offset += len(line)
         self._indexed = offset
+
+
+def without_times(tree: Rollout) -> Rollout:
+    """The tree with every measured duration set to 0."""
+    return dataclasses.replace(
+        tree,
+        turns=tuple(dataclasses.replace(turn, model_seconds=0.0, repl_seconds=0.0) for turn in tree.turns),
+        children=tuple(map(without_times, tree.children)),
+        usage=dataclasses.replace(tree.usage, repl_seconds=0.0, model_seconds=0.0, wall_seconds=0.0),
+    )
 
 
 def read_rollouts(path: Path | str) -> Iterator[Rollout]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from pathlib import Path
 
 import pytest
 
-from rlm_core.records import Query, Rollout, Status, Turn
+from rlm_core.records import Query, Rollout, Status, Turn, Usage
 from rlm_core.rollouts import RolloutConfig, RolloutStore, read_rollouts, rollout_key
 
 QUERY = Query(id="q", question="where?", context={"p": {"title": "T", "abstract": "", "text": "long " * 1000}})
@@ -86,6 +87,24 @@ def test_publishing_is_whole_and_in_order(tmp_path: Path) -> None:
         store.publish(out, ["a", "missing"])
     assert [r.id for r in read_rollouts(out)] == ["c", "a"]  # untouched
     assert [p.name for p in out.parent.iterdir()] == ["rollouts.jsonl"]
+
+
+def test_without_times_no_duration_is_left(tmp_path: Path) -> None:
+    tree = make_tree("a")
+    slow = dataclasses.replace(tree.turns[0], model_seconds=2.5, repl_seconds=0.1)
+    usage = Usage(turns=1, model_seconds=2.5, repl_seconds=0.1, wall_seconds=3.0)
+    child = dataclasses.replace(tree.children[0], turns=(slow,), usage=usage)
+    timed = dataclasses.replace(tree, turns=(slow,), children=(child,), usage=usage)
+    store = RolloutStore(tmp_path / "store.jsonl")
+    store.add("a", timed)
+    store.publish(tmp_path / "out.jsonl", ["a"], times=False)
+    text = (tmp_path / "out.jsonl").read_text()
+    assert set(re.findall(r'"(\w*seconds)": ([^,}]+)', text)) == {
+        (name, "0.0") for name in ("model_seconds", "repl_seconds", "wall_seconds")
+    }
+    (found,) = read_rollouts(tmp_path / "out.jsonl")
+    assert dataclasses.replace(found, usage=timed.usage, turns=timed.turns, children=timed.children) == timed
+    assert store.get("a") == timed  # the store keeps them
 
 
 def test_the_key_holds_all_that_shapes_a_tree() -> None:
