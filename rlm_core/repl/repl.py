@@ -130,6 +130,7 @@ class Repl:
             result = await self._run(code)
         except BaseException:
             self._restarted = True
+            self._result.cancel()
             await self._drop_worker()
             raise
         finally:
@@ -203,11 +204,14 @@ class Repl:
                 os.close(context)
 
     async def _drop_worker(self) -> None:
-        await self._cancel_calls()
         worker, self._worker = self._worker, None
         if worker is not None:
             worker.kill()
-            await asyncio.shield(worker.close())
+        try:
+            await self._cancel_calls()
+        finally:
+            if worker is not None:
+                await asyncio.shield(worker.close())
 
     def _on_worker_end(self, reason: str) -> None:
         self._fail_block(WorkerGone(reason))

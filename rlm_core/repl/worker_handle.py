@@ -51,9 +51,12 @@ class WorkerHandle:
         self._ended = False
         self._reason_ended = "the worker is gone"
         self._killed = False
-        self._write_lock = asyncio.Lock()
+        self._outgoing = bytearray()
+        self._emptied = asyncio.Event()
+        self._emptied.set()
         self.ready: asyncio.Future[None] = self._loop.create_future()
         self._gone: asyncio.Future[None] = self._loop.create_future()
+        self._loop.add_reader(sock.fileno(), self._readable)
 
     @classmethod
     async def spawn(
@@ -68,13 +71,12 @@ class WorkerHandle:
         mine, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         mine.setblocking(False)
         handle = cls(mine, limits, on_message, on_end)
-        handle._loop.add_reader(mine.fileno(), handle._readable)
         try:
-            try:
-                await server.fork(limits.as_dict(), theirs.fileno(), context)
-            finally:
-                theirs.close()
             async with asyncio.timeout(limits.open_seconds):
+                try:
+                    await server.fork(limits.as_dict(), theirs.fileno(), context)
+                finally:
+                    theirs.close()
                 await handle.ready
         except TimeoutError:
             await handle.close()
@@ -85,24 +87,41 @@ class WorkerHandle:
         return handle
 
     async def send(self, message: Any) -> None:
-        """Write one frame. Raises `WorkerGone`, or `ValueError` for what is no JSON or too large."""
+        """Write one frame. It goes out whole even if the caller is cancelled: half a frame would swallow the next.
+
+        Raises `WorkerGone`, or `ValueError` for what is no JSON or too large.
+        """
         data = wire.encode(message)
         if len(data) > self._max_frame:
             raise ValueError(f"{len(data)} bytes; at most {self._max_frame} fit into one message (message_mb)")
+        if not self._ended:
+            self._outgoing += data
+            if len(self._outgoing) == len(data):
+                self._flush()
+            await self._emptied.wait()
         if self._ended:
             raise WorkerGone(self._reason_ended)
-        async with self._write_lock:
-            try:
-                sent = self._sock.send(data)
-            except BlockingIOError:
-                sent = 0
-            except OSError as error:
-                raise WorkerGone(f"the worker is gone ({error.strerror})") from None
-            if sent < len(data):
-                try:
-                    await self._loop.sock_sendall(self._sock, memoryview(data)[sent:])
-                except OSError as error:
-                    raise WorkerGone(f"the worker is gone ({error.strerror})") from None
+
+    def _flush(self) -> None:
+        """Write what the socket takes now; the loop calls this again when it takes more."""
+        try:
+            sent = self._sock.send(self._outgoing)
+        except BlockingIOError:
+            sent = 0
+        except OSError:  # the worker is gone: `_readable` learns how
+            sent = len(self._outgoing)
+        del self._outgoing[:sent]
+        if not self._outgoing:
+            self._end_writing()
+        elif self._emptied.is_set():
+            self._emptied.clear()
+            self._loop.add_writer(self._sock.fileno(), self._flush)
+
+    def _end_writing(self) -> None:
+        self._outgoing.clear()
+        if not self._emptied.is_set():
+            self._loop.remove_writer(self._sock.fileno())
+            self._emptied.set()
 
     def kill(self) -> None:
         """SIGKILL to the whole process group, at once."""
@@ -130,6 +149,7 @@ class WorkerHandle:
     async def close(self) -> None:
         """Kill it, wait until it is gone from the process table, and free its descriptors."""
         self._ended = True
+        self._end_writing()
         self.kill()
         if not self._gone.done():
             with contextlib.suppress(TimeoutError):
@@ -142,6 +162,7 @@ class WorkerHandle:
 
     def _hang_up(self) -> None:
         if self._sock.fileno() >= 0:
+            self._end_writing()
             self._loop.remove_reader(self._sock.fileno())
             self._sock.close()
 
@@ -236,6 +257,7 @@ class WorkerHandle:
             return
         self._reason_ended = reason
         self._ended = True
+        self._end_writing()
         self.kill()
         if not self.ready.done():
             self.ready.set_exception(WorkerGone(reason))

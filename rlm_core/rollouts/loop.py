@@ -148,11 +148,12 @@ async def _turn(
             weights_version=action.weights_version,
         )
     )
+    node.spend(turns=1)
     outcome = await _follow(tree, node, worker, action.text, cut=cut, last=last)
     observation = outcome.observation
     if cut and not outcome.has_answer:
         observation = f"{observation}\n{say.cut_off(granted)}"
-    node.spend(turns=1, repl_seconds=outcome.seconds)
+    node.spend(repl_seconds=outcome.seconds)
     if outcome.has_answer:
         node.record_answer(outcome.answer, status)
         observation = ""

@@ -43,6 +43,21 @@ class Worker:
             raise WorkerFailure(f"{type(error).__name__}: {error}") from error
 
     async def close(self) -> None:
-        """Stop the worker process. One that is still starting is let start first: quick, and nothing is left half made."""
+        """Stop the worker process, also when the caller is cancelled meanwhile, however often.
+
+        One that is still starting is let start first: quick, and nothing is left half made.
+        """
+        closing = asyncio.create_task(self._close(), name="close repl")
+        cancelled: asyncio.CancelledError | None = None
+        while not closing.done():
+            try:
+                await asyncio.shield(closing)
+            except asyncio.CancelledError as error:
+                cancelled = error
+        if cancelled is not None:
+            raise cancelled
+        closing.result()
+
+    async def _close(self) -> None:
         await asyncio.gather(self._task, return_exceptions=True)
         await self._stack.aclose()
