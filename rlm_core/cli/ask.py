@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
@@ -115,50 +114,25 @@ async def _run(
         return await run_rollout(query, policy, config, observer=None if quiet else print_events(console))
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a passage of an answer stands."""
-
-    paper_id: str
-    title: str
-    page: int
-    score: float
-
-
-def find_place(passage: str, library: Mapping[str, Paper]) -> Place | None:
-    """The paper and the page (from 1) that hold a passage; None when no paper does: the model made it up."""
-    from rlm_core.synthesis import locate
-
-    best: Place | None = None
-    for paper in library.values():
-        spans = locate(passage, paper.text)
-        if spans and (best is None or spans[0].score > best.score):
-            best = Place(paper.id, paper.title, paper.page_of(spans[0].start), spans[0].score)
-    return best
-
-
 def show_answer(rollout: Rollout, library: Mapping[str, Paper]) -> None:
-    from rlm_core.rewards import answer_passages
+    """The passages with paper and page, and what the tree cost."""
+    from rlm_core.serving.citations import cite
 
     usage = rollout.usage
     cost = (
         f"{usage.turns} turns, {usage.children} children, {usage.completion_tokens} tokens, {usage.wall_seconds:.1f} s"
     )
-    passages = answer_passages(rollout.answer)
+    cited = cite(rollout, library)
     if rollout.status is Status.FAILED:
         console.print(Panel(escape(rollout.failure), title="failed, no answer", border_style="red"))
-    elif not passages:
+    elif not cited:
         console.print(Panel(f"status: {rollout.status}", title="no evidence found", border_style="yellow"))
-    for number, passage in enumerate(passages, 1):
-        place = find_place(passage, library)
-        where = f"{place.paper_id}, page {place.page}" if place else "in none of the papers"
-        title = escape(place.title) if place else "the model made this up, or changed it beyond recognition"
-        colour = "green" if place else "red"
-        console.print(
-            Panel(escape(_text(passage)), title=f"{number}. {escape(where)}", subtitle=title, border_style=colour)
-        )
+    for number, passage in enumerate(cited, 1):
+        if passage.paper_id is not None:
+            where, below, colour = f"{passage.paper_id}, page {passage.page}", passage.title or "", "green"
+        else:
+            where, colour = "in none of the papers", "red"
+            below = "the model made this up, or changed it beyond recognition"
+        head = f"{number}. {escape(where)}"
+        console.print(Panel(escape(passage.text), title=head, subtitle=escape(below), border_style=colour))
     console.print(f"[dim]{rollout.policy}: {cost}[/]")
-
-
-def _text(passage: Any) -> str:
-    return passage if isinstance(passage, str) else repr(passage)

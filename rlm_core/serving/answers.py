@@ -2,41 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
 
-from rlm_core.cli.ask import find_place
 from rlm_core.records import Rollout, Status
-from rlm_core.rewards import answer_passages
-
-if TYPE_CHECKING:
-    from rlm_core.papers import Paper
-
-
-@dataclass(frozen=True, slots=True)
-class CitedPassage:
-    """One passage of an answer. Without a paper, none holds it: the model made it up, or changed it beyond recognition."""
-
-    text: str
-    paper_id: str | None = None
-    title: str | None = None
-    page: int | None = None
-    """From 1."""
-    score: float = 0.0
-    """Share of the passage's characters that the paper holds there, 0..1."""
-
-
-def cite(rollout: Rollout, library: Mapping[str, Paper]) -> list[CitedPassage]:
-    """The passages of a tree's answer with their places. Aligning them takes processor time: call it in a thread."""
-    return [_cited(passage, library) for passage in answer_passages(rollout.answer)]
-
-
-def _cited(passage: str, library: Mapping[str, Paper]) -> CitedPassage:
-    place = find_place(passage, library)
-    if place is None:
-        return CitedPassage(passage)
-    return CitedPassage(passage, place.paper_id, place.title, place.page, round(place.score, 4))
+from rlm_core.serving.citations import CitedPassage
 
 
 def answer_text(cited: Sequence[CitedPassage]) -> str:
@@ -73,7 +44,7 @@ def usage_of(rollout: Rollout) -> dict[str, int]:
 def rlm_fields(rollout: Rollout, cited: Sequence[CitedPassage]) -> dict[str, Any]:
     """The field `rlm` of a reply: evidence, and what the tree did."""
     return {
-        "evidence": [asdict(passage) for passage in cited],
+        "evidence": [asdict(passage) | {"score": round(passage.score, 4)} for passage in cited],
         "status": str(rollout.status),
         "turns": rollout.usage.turns,
         "children": rollout.usage.children,

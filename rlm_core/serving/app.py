@@ -18,7 +18,8 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from rlm_core.records import Rollout, Status
-from rlm_core.serving.answers import answer_text, cite, finish_reason, rlm_fields, usage_of
+from rlm_core.serving.answers import answer_text, finish_reason, rlm_fields, usage_of
+from rlm_core.serving.citations import cite
 from rlm_core.serving.clients import unless_gone
 from rlm_core.serving.requests import BadRequest, read_request
 from rlm_core.serving.service import RlmService

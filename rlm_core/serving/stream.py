@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Any
 
 from starlette.responses import Response
@@ -14,7 +15,8 @@ from starlette.types import Receive, Scope, Send
 from rlm_core.printable import printable
 from rlm_core.records import Query, Rollout, Status
 from rlm_core.rollouts import Event
-from rlm_core.serving.answers import answer_text, cite, finish_reason, rlm_fields, usage_of
+from rlm_core.serving.answers import answer_text, finish_reason, rlm_fields, usage_of
+from rlm_core.serving.citations import cite
 from rlm_core.serving.clients import unless_gone
 from rlm_core.serving.requests import BadRequest, ChatRequest
 from rlm_core.serving.service import RlmService
@@ -43,11 +45,12 @@ class EventStream(Response):
 
     async def _send(self, send: Send) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
-        async for text in self._texts():
-            await send({"type": "http.response.body", "body": text.encode(), "more_body": True})
+        async with contextlib.aclosing(self._texts()) as texts:
+            async for text in texts:
+                await send({"type": "http.response.body", "body": text.encode(), "more_body": True})
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
-    async def _texts(self) -> AsyncIterator[str]:
+    async def _texts(self) -> AsyncGenerator[str, None]:
         """Events as they go over the wire."""
         told: asyncio.Queue[str] = asyncio.Queue()
 

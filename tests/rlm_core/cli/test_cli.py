@@ -8,10 +8,12 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from rlm_core.cli.ask import find_place, read_papers
+from rlm_core.cli.ask import read_papers
 from rlm_core.cli.main import app
 from rlm_core.papers.sample import library_content, write_sample_library
 from rlm_core.params import validate_params
+from rlm_core.records import Rollout
+from rlm_core.serving.citations import CitedPassage, cite
 
 ROOT = Path(__file__).resolve().parents[3]
 runner = CliRunner()
@@ -46,13 +48,11 @@ def test_evidence_is_placed_on_its_page_and_invention_is_not(pdfs: Path) -> None
     library = read_papers(pdfs)
     paper = next(iter(library.values()))
     passage = next(p.text for p in paper.paragraphs if p.kind == "body" and p.page == 2 and len(p.text) > 200)
-    place = find_place(passage, library)
-    assert place is not None
-    assert (place.paper_id, place.page) == (paper.id, 2)
-    assert (
-        find_place("The moon is made of a soft green cheese that nobody ordered, and it was late again today.", library)
-        is None
-    )
+    invention = "The moon is made of a soft green cheese that nobody ordered, and it was late again today."
+    held, made_up = cite(Rollout("r", answer=[passage, invention]), library)
+    assert (held.paper_id, held.title, held.page) == (paper.id, paper.title, 2)
+    assert held.score > 0.95
+    assert made_up == CitedPassage(invention)
 
 
 def test_a_broken_pdf_is_named_and_left_out(pdfs: Path, tmp_path: Path) -> None:

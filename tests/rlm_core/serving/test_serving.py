@@ -27,6 +27,8 @@ from rlm_core.papers.sample import library_content, write_sample_library
 from rlm_core.params import Params
 from rlm_core.policies import Action, ExpertPolicy, PolicyError
 from rlm_core.serving import RlmService, make_app
+from rlm_core.serving.requests import read_request
+from rlm_core.serving.stream import EventStream
 
 
 class Stuck:
@@ -228,6 +230,27 @@ def test_a_client_that_goes_away_ends_its_tree(library: dict[str, Paper]) -> Non
         reply = client.post("/v1/chat/completions", json=body()).json()
     assert reply["rlm"]["evidence"][0]["paper_id"] is None
     assert "in none of the papers" in reply["choices"][0]["message"]["content"]
+
+
+async def test_a_stream_that_nobody_takes_ends_with_its_client(library: dict[str, Paper]) -> None:
+    """The client goes while the server waits to write to it: nothing of its tree runs on when the reply is over."""
+    service = RlmService(Stuck(), library, Params(), model="rlm")
+    request = read_request(body(stream=True))
+    stream = EventStream(service, service.check(request), request, {"id": "x"})
+    gone = asyncio.Event()
+
+    async def receive() -> Any:
+        await gone.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(message: Any) -> None:
+        if message.get("body"):
+            gone.set()
+            await asyncio.sleep(60)
+
+    await asyncio.wait_for(stream({"type": "http"}, receive, send), 20)
+    assert service.running == 0
+    assert [t.get_name() for t in asyncio.all_tasks() - {asyncio.current_task()}] == []
 
 
 def test_so_many_run_so_many_wait_and_more_are_refused(library: dict[str, Paper]) -> None:
