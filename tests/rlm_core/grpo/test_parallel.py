@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -19,7 +18,8 @@ from rlm_core.grpo.report import merge_reports
 from rlm_core.params import GrpoParams
 from rlm_core.records import TurnSample
 
-ROOT = Path(__file__).resolve().parents[3]
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "stubs"))
+from two_process_launch import environment, launcher
 
 
 def sample(prompt: list[int], completion: list[int]) -> TurnSample:
@@ -81,22 +81,9 @@ def test_alone_nothing_is_joined(monkeypatch: pytest.MonkeyPatch):
 @pytest.mark.parametrize("mode", ["whole-none", "whole-tree", "whole-chain", "fsdp2-tree", "fsdp2-tree-lora"])
 def test_two_processes_give_the_gradient_of_one(tmp_path: Path, mode: str):
     kind, *arguments = mode.split("-")
-    launch = ["torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
-    if kind == "fsdp2":
-        config = str(ROOT / "profiles/accelerate/fsdp2.yaml")
-        launch = [
-            "accelerate.commands.launch",
-            "--config_file",
-            config,
-            "--num_processes",
-            "2",
-            "--main_process_port",
-            "0",
-        ]
     program = str(Path(__file__).with_name("two_processes.py"))
-    env = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", *launch, program, str(tmp_path), *arguments]
-    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=300, check=False)
+    command = [*launcher(kind), program, str(tmp_path), *arguments]
+    done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     result = json.loads((tmp_path / "result.json").read_text())
     assert (result["processes"], result["shards"]) == (2, kind == "fsdp2")
