@@ -138,7 +138,7 @@ async def test_a_loop_over_refused_subcalls_is_stopped(run: Run) -> None:
         raise SubcallError("no sub-calls are left")
 
     code = "while True:\n    try: llm_query('again')\n    except Exception: pass"
-    first, second = await run(code, "1 + 1", subcalls=refuse)
+    first, second = await run(code, "1 + 1", limits=ReplLimits(wall_seconds=300), subcalls=refuse)
     assert first.killed
     assert first.error is not None
     assert "went on after 1000 refused sub-calls" in first.error
