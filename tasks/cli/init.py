@@ -16,7 +16,7 @@ from tasks.common import StageError
 
 ROOT = Path(__file__).resolve().parents[2]
 UPSTREAM = "upstream"
-PROFILES = "cpu, gpu, smoke"
+PROFILES = ", ".join(sorted(path.stem for path in (ROOT / "profiles").glob("*.yaml")))
 
 
 def init(

@@ -205,7 +205,7 @@ def test_paths_are_there(page: str) -> None:
         if "/" not in path or not re.fullmatch(r"[\w.\-/]+", path) or re.search(r"[A-Z]{3}", path):
             continue
         if path.startswith((*FOLDERS, "data/", "models/", "reports/")) and not (ROOT / path).exists():
-            named = path in SOURCES or path.rsplit("/", 1)[-1].removesuffix(".json") in SOURCES
+            named = path in SOURCES or path.rsplit("/", 1)[-1].rsplit(".", 1)[0] in SOURCES
             missing += [] if named else [path]
     assert missing == []
 
@@ -232,7 +232,7 @@ def is_param(name: str) -> bool:
 
 SECTION = "|".join([*(n for n, f in Params.model_fields.items() if models_in(f.annotation)), "endpoint"])
 PARAM = re.compile(rf"(?:{SECTION})(?:\.[a-z_]+)+")
-NOT_PARAMS = re.compile(r".*\.(py|json|jsonl|html|yaml|md|txt|csv|png|parquet)$")
+NOT_PARAMS = re.compile(r".*\.(py|json|jsonl|html|yaml|md|txt|csv|png|parquet|db)$")
 
 
 SETTINGS = [name for name in tracked() if re.fullmatch(r"(rlm_core/params|profiles)/[\w-]+\.(py|yaml)", name)]
