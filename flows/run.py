@@ -16,10 +16,14 @@ def main() -> int:
         print(error, file=sys.stderr)
         return 2
     from flows.environment import use_local_prefect
-    from flows.servers import own_prefect_server
+    from flows.servers import ServerFailed, own_prefect_server
 
     use_local_prefect()
-    own_prefect_server()
+    try:
+        own_prefect_server()
+    except ServerFailed as error:
+        print(error, file=sys.stderr)
+        return 1
     from flows.dvc import StageFailed
     from flows.pipeline import pipeline
 

@@ -16,6 +16,12 @@ from flows.environment import ROOT
 from rlm_core.processes import spawn_bound, stop_group
 
 LOGS = ROOT / ".cache" / "servers"
+PATIENCE_SECONDS = 900.0
+"""For a server to answer after its start: seconds on an idle machine, minutes on one that trains meanwhile."""
+
+
+class ServerFailed(RuntimeError):
+    """A server ended or kept silent; the message holds the end of its log."""
 
 
 def port_taken(port: int) -> bool:
@@ -86,15 +92,19 @@ def _running(name: str, command: list[str], health: str, **variables: str) -> It
         stop_group(server)
 
 
-def _wait_for(url: str, server: subprocess.Popen[bytes], log: Path, seconds: float = 300.0) -> None:
-    """Until `url` answers; raises with the end of the log if the server ends or stays silent."""
+def _wait_for(url: str, server: subprocess.Popen[bytes], log: Path, seconds: float = PATIENCE_SECONDS) -> None:
+    """Until `url` answers; raises `ServerFailed` if the server ends or stays silent."""
     import httpx
 
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline and server.poll() is None:
+    start = told = time.monotonic()
+    while (now := time.monotonic()) - start < seconds and server.poll() is None:
         with contextlib.suppress(httpx.HTTPError):
             if httpx.get(url, timeout=2.0).is_success:
                 return
+        if now - told >= 30:
+            told = now
+            print(f"waiting for {url} to answer: {now - start:.0f} s; its log is {log}", file=sys.stderr, flush=True)
         time.sleep(0.3)
     tail = "\n".join(log.read_text(errors="replace").splitlines()[-20:])
-    raise RuntimeError(f"{url} did not answer within {seconds:.0f} s; the end of {log}:\n{tail}")
+    what = f"ended with code {server.returncode}" if server.poll() is not None else f"kept silent for {seconds:.0f} s"
+    raise ServerFailed(f"the server of {url} {what}; the end of {log}:\n{tail}")

@@ -7,7 +7,7 @@ import sys
 from typing import Any
 
 from flows.environment import MLFLOW_PORT, PREFECT_PORT, announce_ui, use_local_prefect
-from flows.servers import mlflow_server, port_taken, prefect_server
+from flows.servers import ServerFailed, mlflow_server, port_taken, prefect_server
 from rlm_core.params import ParamsError, load_params
 
 DEPLOYMENT = "local"
@@ -30,7 +30,18 @@ def main() -> int:
         print(error, file=sys.stderr)
         return 2
     use_local_prefect()
-    with contextlib.ExitStack() as running, contextlib.suppress(KeyboardInterrupt):
+    try:
+        with contextlib.suppress(KeyboardInterrupt):
+            serve_all(store)
+    except ServerFailed as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+def serve_all(store: str) -> None:
+    """Both servers and the flows, until Ctrl-C. `store`: of MLflow; one with an address has a server of its own."""
+    with contextlib.ExitStack() as running:
         mlflow = running.enter_context(mlflow_server(store, MLFLOW_PORT)) if store.startswith("sqlite") else store
         api = running.enter_context(prefect_server(PREFECT_PORT))
         running.callback(announce_ui, None)
@@ -38,7 +49,6 @@ def main() -> int:
         print(f"\nMLflow   {mlflow}\nPrefect  http://127.0.0.1:{PREFECT_PORT}  (every flow as deployment `local`)")
         print("Ctrl-C stops both; a flow that runs is cancelled.\n", flush=True)
         serve_flows()
-    return 0
 
 
 def served_flows() -> list[Any]:
