@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rlm_core.records import Query
 from rlm_core.rewards import PRF, evidence_f1
@@ -66,7 +67,7 @@ def macro(scores: Mapping[str, PRF]) -> PRF:
 
 def _letters_in(passage: Stream, text: str) -> int:
     """Letters of the passage that lie in runs of `RUN` which the text holds too."""
-    found = np.zeros(len(passage), dtype=bool)
+    found: NDArray[np.bool_] = np.zeros(len(passage), dtype=bool)
     for start, _, length in _index(text).common_runs(passage.codes, max_places=200):
         found[start : start + length] = True
     return int(found.sum())

@@ -65,7 +65,7 @@ async def run_items(
 
         def done(rollout: Rollout) -> None:
             nonlocal sound
-            if found := failures(rollout):
+            if found := unscored(rollout):
                 failed[rollout.id] = rollout
                 if not sound and len(failed) >= GIVE_UP_AFTER:
                     raise ValueError(f"the first {len(failed)} rollouts failed, with: {found[0]}")
@@ -79,6 +79,12 @@ async def run_items(
     return [[failed[i] if i in failed else store.get(keys[i]) for i in row] for row in ids]
 
 
+def unscored(rollout: Rollout) -> list[str]:
+    """What keeps a rollout from having a score: what the harness failed at, or that the budget ended before any answer."""
+    silent = rollout.status is Status.OUT_OF_BUDGET and not rollout.usage.model_calls
+    return failures(rollout) or ([f"no model call was answered: {rollout.failure}"] if silent else [])
+
+
 def with_hint(query: Query, hint: str) -> Query:
     return dataclasses.replace(query, question=f"{query.question}\n\n{hint}") if hint else query
 
@@ -88,14 +94,15 @@ def summarise(
 ) -> dict[str, Any]:
     """Scores with 95 % intervals, in all and by part, what they cost, and a row an item.
 
-    A rollout that the harness failed has no score; an item without one is left out of the means and counted in `failed`.
+    A rollout that the harness failed, or in which the model never came to speak, has no score; an item without one is left
+    out of the means and counted in `failed_rollouts`.
     """
     scores = [
-        [None if failures(r) else item.score(r.answer) for r in row] for item, row in zip(items, rollouts, strict=True)
+        [None if unscored(r) else item.score(r.answer) for r in row] for item, row in zip(items, rollouts, strict=True)
     ]
     means = [_mean([s for s in row if s is not None]) for row in scores]
     flat = [r for row in rollouts for r in row]
-    sound = [r for r in flat if not failures(r)]
+    sound = [r for r in flat if not unscored(r)]
     report: dict[str, Any] = {
         "n": len(items),
         "scored": sum(m is not None for m in means),

@@ -11,8 +11,10 @@ from pytest import approx
 
 from rlm_core.evaluation import BENCHMARKS, load_benchmark
 from rlm_core.evaluation.benchmarks.evidence_inference import marked_passages
-from rlm_core.evaluation.benchmarks.item import as_passages, count_tokens
+from rlm_core.evaluation.benchmarks.item import BenchmarkItem, as_passages, count_tokens
 from rlm_core.evaluation.benchmarks.mrcr import make_items, question_of
+from rlm_core.evaluation.benchmarks.run import summarise, unscored
+from rlm_core.records import Rollout, Status, Usage
 
 
 def test_unknown_names_and_sizes_are_refused():
@@ -206,3 +208,15 @@ def test_gold_scores_full_on_the_published_file(shared_eval):
 def test_the_evidence_benchmark_says_which_stage_is_missing(tmp_path):
     with pytest.raises(ValueError, match="dvc repro queries"):
         load_benchmark("evidence", path=tmp_path)
+
+
+def test_a_model_that_never_came_to_speak_has_no_score() -> None:
+    """A server too slow for one answer within the limits says nothing about its model: no zero, and asked again."""
+    item = BenchmarkItem("i", "?", "context", "gold", lambda answer: float(answer == "gold"), {})
+    silent = Rollout("i.0", status=Status.OUT_OF_BUDGET, failure="the time is up")
+    spoke = Rollout("i.1", status=Status.OUT_OF_BUDGET, failure="the time is up", usage=Usage(model_calls=1))
+    report = summarise([item], [[silent, spoke]])
+    assert (report["items"][0]["scores"], report["failed_rollouts"], report["scored"]) == ([None, 0.0], 1, 1)
+    assert unscored(silent) == ["no model call was answered: the time is up"]
+    none = summarise([item], [[silent]])
+    assert (none["score_mean"], none["scored"]) == (None, 0)
