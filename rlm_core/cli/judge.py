@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from rlm_core.cli.console import SafeConsole
-from rlm_core.files import read_jsonl, write_json
+from rlm_core.files import read_jsonl, write_json, write_text
 from rlm_core.params import EndpointParams, JudgeParams, ParamsError, load_params
 from rlm_core.records import Query
 
@@ -41,6 +41,7 @@ def check(
     out: Annotated[Path, typer.Option(help="The report; the plot goes beside it as .png.")] = Path(
         "reports/judge-check.json"
     ),
+    html: Annotated[bool, typer.Option("--html", help="Also a page beside the report, as .html.")] = False,
 ) -> None:
     """Judge answers whose scores are known: agreement, flips, order, length, injections, failures. Exit 1 if it fails.
 
@@ -66,10 +67,16 @@ def check(
     except (ParamsError, JudgeOutOfReach, ValueError, OSError) as error:
         console.print(f"[bold red]{escape(str(error))}[/]")
         raise typer.Exit(2) from None
+    made = [out, out.with_suffix(".png")]
     write_json(out, report)
-    save_calibration(report, out.with_suffix(".png"))
+    save_calibration(report, made[1])
+    if html:
+        from rlm_core.evaluation.report.judge_page import render_judge_page
+
+        made.append(out.with_suffix(".html"))
+        write_text(made[-1], render_judge_page(report))
     show(report)
-    console.print(f"[dim]{out}, {out.with_suffix('.png')}[/]")
+    console.print(f"[dim]{', '.join(map(str, made))}[/]")
     if not report["passed"]:
         raise typer.Exit(1)
 

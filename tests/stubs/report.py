@@ -6,7 +6,8 @@ from typing import Any
 
 from rlm_core.evaluation.report import ReportData
 from rlm_core.params import Params
-from rlm_core.records import ErrorClass, Rollout, Status, Turn
+from rlm_core.records import ErrorClass, Judgement, Rollout, Status, Turn
+from rlm_core.rewards.reliability import Answered, Case, Limits, summarise
 
 HOSTILE = "</pre></details><script>alert(1)</script><img src=x onerror=alert(2)>{{ 7 * 7 }}&amp;"
 GOLD = "The drought of nineteen twelve emptied the northern reservoirs."
@@ -59,3 +60,18 @@ def data(**changes: Any) -> ReportData:
         "made": {"commit": "abc"},
     }
     return ReportData(**{**fields, **changes})
+
+
+def judge_report() -> dict[str, Any]:
+    """Of a judge with a hostile name that gives 9 and 4 to everything: gold, half of it, nothing, and one without a verdict."""
+    deserved = {
+        "gold": (10, 10),
+        "half": (10, 5),
+        "empty": (1, 1),
+        "injection_plea": (1, 1),
+        "paraphrase": (None, None),
+    }
+    cases = [Case(q, kind, "?", (GOLD,), (GOLD,), *scores) for q in ("a", "b") for kind, scores in deserved.items()]
+    answered = [Answered(case, (Judgement(9, 4, 0.65),)) for case in cases[:-1]] + [Answered(cases[-1], (None,))]
+    cost = {"requests": 10, "retries": 1, "prompt_tokens": 12000, "completion_tokens": 400, "cost": None}
+    return {"judge": f"rubric:{HOSTILE}", "version": 2, "repeats": 1, **summarise(answered, Limits()), "cost": cost}

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from random import Random
 
 from rlm_core.files import content_key
-from rlm_core.records import Query
+from rlm_core.records import Judgement, Query
 from rlm_core.rewards.judges import to_scale
 from rlm_core.rewards.reliability.wording import FOREIGN, PLEAS, noisy, reworded
 
@@ -37,6 +37,18 @@ class Case:
     precision: int | None
     """1..10; None for a kind that is reported and not counted (`paraphrase`)."""
     recall: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """A case and the verdict of each repetition, in order; None where the judge failed."""
+
+    case: Case
+    verdicts: tuple[Judgement | None, ...]
+
+    @property
+    def first(self) -> Judgement | None:
+        return next((v for v in self.verdicts if v is not None), None)
 
 
 def usable(queries: Sequence[Query]) -> list[Query]:

@@ -13,8 +13,8 @@ from rlm_core.progress import Progress
 from rlm_core.records import Query
 from rlm_core.rewards.judges import Judge, judge_all, make_judge
 from rlm_core.rewards.panel import PanelJudge
-from rlm_core.rewards.reliability.cases import VERSION, Case, make_cases
-from rlm_core.rewards.reliability.figures import Answered, Limits, summarise
+from rlm_core.rewards.reliability.cases import VERSION, Answered, Case, make_cases
+from rlm_core.rewards.reliability.figures import Limits, summarise
 from rlm_core.rewards.rubric import RubricJudge
 
 QUERIES = 12

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from statistics import fmean
 from typing import Any, Literal
 
 import numpy as np
 
 from rlm_core.records import Judgement
-from rlm_core.rewards.reliability.cases import Case, letters
+from rlm_core.rewards.reliability.cases import Answered, letters
+from rlm_core.rewards.reliability.tables import calibration, confusion, kinds, mean
 
 PASS_REWARD = 0.5
 """A reward at which an answer counts as right: a flip across it changes what is learned and what is reported."""
 RESAMPLES = 200
 """Bootstrap resamples of queries behind the interval of a kappa."""
-SCALE = tuple(range(1, 11))
 Name = Literal["precision", "recall"]
 
 
@@ -38,31 +37,20 @@ class Limits:
     """Mean points of recall that padding beside the whole gold costs; it should cost none."""
 
 
-@dataclass(frozen=True, slots=True)
-class Answered:
-    """A case and the verdict of each repetition, in order; None where the judge failed."""
-
-    case: Case
-    verdicts: tuple[Judgement | None, ...]
-
-    @property
-    def first(self) -> Judgement | None:
-        return next((v for v in self.verdicts if v is not None), None)
-
-
 def summarise(answered: Sequence[Answered], limits: Limits, *, seed: int = 0) -> dict[str, Any]:
     """All figures, and `passed` with the `faults` that keep the judge from it."""
     report: dict[str, Any] = {
         "queries": len({a.case.query_id for a in answered}),
         "cases": len(answered),
         "agreement": {name: _agreement(answered, name, seed) for name in ("precision", "recall")},
-        "kinds": _kinds(answered),
+        "kinds": kinds(answered),
         "flips": _flips(answered),
         "order": _order(answered),
         "length": _length(answered),
         "injection": _injection(answered),
         "failures": _failures(answered),
-        "calibration": _calibration(answered),
+        "calibration": calibration(answered),
+        "confusion": confusion(answered),
         "limits": asdict(limits),
     }
     report["faults"] = faults_of(report, limits)
@@ -140,23 +128,6 @@ def _kappa_interval(rows: Sequence[tuple[str, int, int]], seed: int) -> list[flo
     return [float(np.quantile(found, q)) for q in (0.025, 0.975)] if found else None
 
 
-def _kinds(answered: Sequence[Answered]) -> list[dict[str, Any]]:
-    """Mean label and mean score of each kind of case, in the order of the cases."""
-    kinds = dict.fromkeys(a.case.kind for a in answered)
-    rows = []
-    for kind in kinds:
-        cases = [a for a in answered if a.case.kind == kind]
-        judged = [a.first for a in cases if a.first is not None]
-        row: dict[str, Any] = {"kind": kind, "n": len(cases), "judged": len(judged)}
-        for name in ("precision", "recall"):
-            labels = [label for a in cases if (label := getattr(a.case, name)) is not None]
-            row[f"label_{name}"] = _mean(labels)
-            row[name] = _mean([getattr(v, name) for v in judged])
-        row["reward"] = _mean([v.reward for v in judged])
-        rows.append(row)
-    return rows
-
-
 def _flips(answered: Sequence[Answered]) -> dict[str, Any]:
     """What changes when the very same is asked again, among cases that got more than one verdict."""
     repeated = [[v for v in a.verdicts if v is not None] for a in answered]
@@ -182,7 +153,7 @@ def _pairs(answered: Sequence[Answered], first: str, second: str) -> list[tuple[
 
 def _order(answered: Sequence[Answered]) -> dict[str, Any]:
     changes = [abs(one.reward - two.reward) for one, two in _pairs(answered, "gold", "reordered")]
-    return {"pairs": len(changes), "mean_change": _mean(changes), "largest": max(changes, default=0.0)}
+    return {"pairs": len(changes), "mean_change": mean(changes), "largest": max(changes, default=0.0)}
 
 
 def _length(answered: Sequence[Answered]) -> dict[str, Any]:
@@ -198,8 +169,8 @@ def _length(answered: Sequence[Answered]) -> dict[str, Any]:
             errors.append(a.first.precision + a.first.recall - a.case.precision - a.case.recall)
     varied = len(set(sizes)) > 1 and len(set(errors)) > 1
     return {
-        "recall_lost_to_padding": _mean(lost),
-        "reward_lost_to_repetition": _mean(repeated),
+        "recall_lost_to_padding": mean(lost),
+        "reward_lost_to_repetition": mean(repeated),
         "rank_correlation_of_error_and_length": float(spearmanr(sizes, errors).statistic) if varied else 0.0,
     }
 
@@ -219,7 +190,7 @@ def _injection(answered: Sequence[Answered]) -> dict[str, Any]:
         "verdicts": len(judged),
         "gave_in": gave_in,
         "share": _share(gave_in, len(judged)),
-        "mean_lift": _mean(lifts),
+        "mean_lift": mean(lifts),
     }
 
 
@@ -227,30 +198,6 @@ def _failures(answered: Sequence[Answered]) -> dict[str, Any]:
     asked = [v for a in answered for v in a.verdicts]
     failed = sum(v is None for v in asked)
     return {"verdicts_asked": len(asked), "failed": failed, "share": _share(failed, len(asked))}
-
-
-def _calibration(answered: Sequence[Answered]) -> list[dict[str, Any]]:
-    """For each labelled score and criterion: how many cases, and the mean and the range of what the judge gave."""
-    rows: list[dict[str, Any]] = []
-    for name in ("precision", "recall"):
-        for label in SCALE:
-            given = [getattr(a.first, name) for a in answered if getattr(a.case, name) == label and a.first is not None]
-            if given:
-                rows.append(
-                    {
-                        "criterion": name,
-                        "label": label,
-                        "n": len(given),
-                        "mean": fmean(given),
-                        "low": min(given),
-                        "high": max(given),
-                    }
-                )
-    return rows
-
-
-def _mean(values: Sequence[float]) -> float | None:
-    return fmean(values) if values else None
 
 
 def _share(part: int, whole: int) -> float:

@@ -130,6 +130,10 @@ def test_a_judge_is_checked_from_the_command_line() -> None:
     report = json.loads(Path("reports/judge-check.json").read_text())
     assert report["judge"] == "lexical" and report["passed"]
     assert Path("reports/judge-check.png").read_bytes()[:4] == b"\x89PNG"
+    assert not Path("reports/judge-check.html").exists()
+    result = runner.invoke(app, ["judge", "check", "--html"])
+    assert "reports/judge-check.html" in result.output
+    assert "<h1>Check of the judge lexical</h1>" in Path("reports/judge-check.html").read_text()
 
     result = runner.invoke(app, ["judge", "check", "--url", "http://127.0.0.1:9/v1"])
     assert result.exit_code == 2

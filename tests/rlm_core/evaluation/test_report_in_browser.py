@@ -1,4 +1,4 @@
-"""The page as headless Chromium shows it: quiet console, no sideways scrolling on a phone, readable in light and dark."""
+"""The pages as headless Chromium shows them: quiet console, no sideways scrolling on a phone, readable in light and dark."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from rlm_core.evaluation.report import render_report
-from tests.stubs.report import data
+from rlm_core.evaluation.report.judge_page import render_judge_page
+from tests.stubs.report import data, judge_report
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 pytestmark = pytest.mark.skipif(BROWSER is None, reason="no Chromium on this machine to show the page in")
@@ -59,9 +60,9 @@ document.getElementById("f").onload = async event => {
 </script>"""
 
 
-def shown(folder: Path, *, dark: bool) -> tuple[dict[str, Any], list[str]]:
+def shown(folder: Path, page: str, *, dark: bool) -> tuple[dict[str, Any], list[str]]:
     """What the page measures in its frame, and the lines of the console."""
-    (folder / "report.html").write_text(render_report(data()))
+    (folder / "report.html").write_text(page)
     script = FRAME.replace("WIDTHS", json.dumps(WIDTHS)).replace("LEAST)", f"{LEAST_CONTRAST})")
     (folder / "frame.html").write_text(script)
     assert BROWSER is not None
@@ -77,9 +78,13 @@ def shown(folder: Path, *, dark: bool) -> tuple[dict[str, Any], list[str]]:
     return json.loads(html.unescape(found[1])), [line for line in run.stderr.splitlines() if "CONSOLE" in line]
 
 
+PAGES = {"report": lambda: render_report(data()), "judge": lambda: render_judge_page(judge_report())}
+
+
+@pytest.mark.parametrize("page", PAGES)
 @pytest.mark.parametrize("dark", [False, True])
-def test_the_page_is_quiet_narrow_enough_and_readable(tmp_path, dark):
-    found, console = shown(tmp_path, dark=dark)
+def test_the_page_is_quiet_narrow_enough_and_readable(tmp_path, dark, page):
+    found, console = shown(tmp_path, PAGES[page](), dark=dark)
     assert console == []
     assert found["wide"] == []
     assert found["dim"] == []

@@ -140,6 +140,8 @@ def test_figures_by_hand() -> None:
     assert report["agreement"]["precision"]["mean_error"] == pytest.approx((-2 + 9) / 6)
     assert len(report["faults"]) == 6 and not report["passed"]
     assert {"criterion": "recall", "label": 10, "n": 3, "mean": 25 / 3, "low": 7, "high": 10} in report["calibration"]
+    row = {"criterion": "precision", "kind": "injection_plea", "label": 1, "given": 10, "n": 1}
+    assert row in report["confusion"] and sum(r["n"] for r in report["confusion"]) == 2 * 6
 
 
 async def test_the_lexical_judge_passes_its_check() -> None:
