@@ -3,7 +3,8 @@
 from rlm_core.repl.forkserver import probe
 from rlm_core.repl.handover import shared_context
 from rlm_core.repl.limits import ReplLimits
-from rlm_core.repl.repl import ExecutionResult, Repl, SubcallError, SubcallHandler
+from rlm_core.repl.repl import Repl, SubcallError, SubcallHandler
+from rlm_core.repl.result import ExecutionResult
 from rlm_core.repl.sandbox.report import Layer, SandboxReport, SandboxUnavailable
 
 __all__ = [

@@ -155,15 +155,6 @@ def probe() -> SandboxReport:
         return SandboxReport((), {}, str(error))
 
 
-def stop_all() -> None:
-    """End this process's fork servers and all REPLs; they also end by themselves with the process."""
-    with _lock:
-        for server in _servers.values():
-            if server.owner == os.getpid():
-                server.stop()
-        _servers.clear()
-
-
 def _after_fork_in_child() -> None:
     global _lock
     _lock = threading.Lock()

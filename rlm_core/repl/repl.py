@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import os
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, Literal, Self
 
@@ -17,8 +16,8 @@ from rlm_core.repl.clock import Clock
 from rlm_core.repl.handover import memory_file
 from rlm_core.repl.limits import ReplLimits
 from rlm_core.repl.requests import RequestError, check_request
+from rlm_core.repl.result import ExecutionResult, result_of
 from rlm_core.repl.sandbox.report import SandboxUnavailable
-from rlm_core.repl.worker.answers import AnswerError, to_json
 from rlm_core.repl.worker_handle import WorkerGone, WorkerHandle
 
 log = logging.getLogger("rlm.repl")
@@ -34,25 +33,6 @@ _MAX_REFUSED = 1000
 
 class SubcallError(Exception):
     """Raised by a sub-call handler to refuse; the code sees an exception with this message."""
-
-
-@dataclass(frozen=True, slots=True)
-class ExecutionResult:
-    """What one block did."""
-
-    stdout: str = ""
-    """What it printed (both streams) and the value of its last expression; cut to `output_chars`."""
-    error: str | None = None
-    """None, or a short traceback of its own code, or why it was stopped."""
-    final: Any = None
-    """The answer as JSON data, where the block gave one."""
-    has_final: bool = False
-    """True also when the answer is None. Stands even if the block failed after FINAL."""
-    killed: bool = False
-    """The worker is gone: time, memory, a crash. The next block starts with the variables lost."""
-    seconds: float = 0.0
-    """Running time, waits for sub-calls not counted."""
-    error_class: ErrorClass = ErrorClass.NONE
 
 
 class Repl:
@@ -163,7 +143,7 @@ class Repl:
         finally:
             self._clock.stop()
             await self._cancel_calls()
-        result = _result_of(row, limits, self._clock.seconds)
+        result = result_of(row, limits, self._clock.seconds)
         if fresh and self._restarted:
             self._restarted = False
             result = replace(result, stdout=f"{RESTARTED}\n{result.stdout}")
@@ -299,28 +279,3 @@ class Repl:
             task.cancel()
         if tasks:
             await asyncio.gather(*tasks, return_exceptions=True)
-
-
-def _result_of(row: dict[str, Any], limits: ReplLimits, seconds: float) -> ExecutionResult:
-    """A result frame, believed only as far as its types and sizes go."""
-    stdout, error = row.get("stdout"), row.get("error")
-    with contextlib.suppress(ValueError, AnswerError):
-        return ExecutionResult(
-            stdout=_bounded(stdout, limits.output_chars + 200),
-            error=None if error is None else _bounded(error, limits.error_chars + 200),
-            final=to_json(row.get("final"), limit=limits.answer_chars) if row.get("has_final") is True else None,
-            has_final=row.get("has_final") is True,
-            seconds=seconds,
-            error_class=ErrorClass(str(row.get("class"))),
-        )
-    return ExecutionResult(
-        error="the code broke the REPL's own reporting; its output is lost",
-        seconds=seconds,
-        error_class=ErrorClass.CODE,
-    )
-
-
-def _bounded(text: Any, limit: int) -> str:
-    if not isinstance(text, str):
-        raise ValueError("not a text")
-    return text[:limit]

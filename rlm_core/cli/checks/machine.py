@@ -99,10 +99,11 @@ def sandbox() -> list[Finding]:
     from rlm_core.repl import probe
 
     report = probe()
+    reasons = {layer.name: f" ({layer.detail})" if layer.detail else "" for layer in report.layers}
     findings = [
         Finding(
             f"sandbox: {layer.name}",
-            f"{'stops' if layer.active else 'off; would stop'} {layer.stops}",
+            f"{'stops' if layer.active else f'off{reasons[layer.name]}; would stop'} {layer.stops}",
             "ok" if layer.active else ("bad" if layer.required else "note"),
             "" if layer.active else layer.remedy,
         )

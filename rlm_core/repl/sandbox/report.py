@@ -20,6 +20,7 @@ class Layer:
     remedy: str
     """What to do where it is missing."""
     detail: str = ""
+    """Its version, or why it is off."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,22 +42,6 @@ class SandboxReport:
     def failed_checks(self) -> list[str]:
         return [name for name, passed in self.checks.items() if not passed]
 
-    def lines(self) -> list[str]:
-        """One line a layer, then the checks; what `rlm-forge doctor` prints."""
-        rows = []
-        for layer in self.layers:
-            mark = "on " if layer.active else ("OFF" if layer.required else "off")
-            detail = f" ({layer.detail})" if layer.detail else ""
-            rows.append(f"{mark} {layer.name}{detail}: {layer.stops}")
-            if not layer.active:
-                rows.append(f"    to get it: {layer.remedy}")
-        passed = sum(self.checks.values())
-        rows.append(f"self-test of a real worker: {passed} of {len(self.checks)} checks passed")
-        rows += [f"    FAILED: {name}" for name in self.failed_checks]
-        if self.error:
-            rows.append(f"    no worker started: {self.error}")
-        return rows
-
     def explain(self) -> str:
         """For `SandboxUnavailable`: what is missing and what to do."""
         rows = ["model-written code cannot be confined on this machine:"]
@@ -69,7 +54,7 @@ class SandboxReport:
 
     def to_dict(self) -> dict[str, Any]:
         layers = [{name: getattr(x, name) for name in Layer.__slots__} for x in self.layers]
-        return {"layers": layers, "checks": dict(self.checks), "error": self.error, "full": self.full}
+        return {"layers": layers, "checks": dict(self.checks), "error": self.error}
 
     @classmethod
     def from_dict(cls, row: Mapping[str, Any]) -> Self:
