@@ -24,6 +24,9 @@ FILE = Annotated[
 ID = Annotated[
     str | None, typer.Argument(metavar="[ID]", help="Of a tree or of a child in one; the first tree if none.")
 ]
+ARM = Annotated[
+    str | None, typer.Option(help="Of an evaluation: whose tree; without it, that of the first arm with this ID.")
+]
 HTML = Annotated[
     Path | None, typer.Option("--html", metavar="OUT", help="Write a self-contained page there instead of drawing.")
 ]
@@ -32,16 +35,18 @@ HTML = Annotated[
 @app.command("list")
 def list_rollouts(file: FILE = None) -> None:
     """One line a tree."""
-    table = Table("id", "policy", "status", "turns", "children", "tokens", "question")
-    for tree in _read_trees(file):
+    table = Table("arm", "id", "policy", "status", "turns", "children", "tokens", "question")
+    for arm, tree in _read_trees(file):
         usage = tree.usage
         figures = (str(usage.turns), str(usage.children), str(usage.completion_tokens))
-        table.add_row(escape(tree.id), escape(tree.policy), str(tree.status), *figures, escape(tree.question))
+        table.add_row(
+            escape(arm or "-"), escape(tree.id), escape(tree.policy), str(tree.status), *figures, escape(tree.question)
+        )
     console.print(table)
 
 
 @app.command("show")
-def show_rollout(file: FILE = None, rollout_id: ID = None, html: HTML = None) -> None:
+def show_rollout(file: FILE = None, rollout_id: ID = None, html: HTML = None, arm: ARM = None) -> None:
     """One tree: turns, code, output, children, tokens, time.
 
     Examples:
@@ -49,10 +54,15 @@ def show_rollout(file: FILE = None, rollout_id: ID = None, html: HTML = None) ->
       rlm-forge rollouts show data/teacher/rollouts.jsonl q12.0
 
       rlm-forge rollouts show data/teacher/rollouts.jsonl q12.0 --html tree.html
+
+      rlm-forge rollouts show reports/rollouts.jsonl --arm grpo
     """
-    found = _find(file, rollout_id)
+    found = _find(file, rollout_id, arm)
     if found is None:
-        typer.echo(f"no rollout '{rollout_id}' there; `rlm-forge rollouts list` names them", err=True)
+        wanted = f"rollout '{rollout_id}'" if rollout_id else "rollout"
+        typer.echo(
+            f"no {wanted}{f' of arm {arm!r}' if arm else ''} there; `rlm-forge rollouts list` names them", err=True
+        )
         raise typer.Exit(2)
     if html is None:
         from rlm_core.rollouts.show import render_tree
@@ -92,8 +102,10 @@ def show_pairs(
     typer.echo(pairs_markdown(pairs), nl=False)
 
 
-def _find(file: Path | None, rollout_id: str | None) -> Rollout | None:
-    for tree in _read_trees(file):
+def _find(file: Path | None, rollout_id: str | None, arm: str | None) -> Rollout | None:
+    for of_arm, tree in _read_trees(file):
+        if arm is not None and arm != of_arm:
+            continue
         if rollout_id is None:
             return tree
         if rollout_id == tree.id or rollout_id.startswith(f"{tree.id}."):
@@ -103,15 +115,17 @@ def _find(file: Path | None, rollout_id: str | None) -> Rollout | None:
     return None
 
 
-def _read_trees(file: Path | None) -> Iterator[Rollout]:
-    from rlm_core.rollouts.store import read_rollouts
+def _read_trees(file: Path | None) -> Iterator[tuple[str, Rollout]]:
+    """Each tree after its arm, which is empty outside an evaluation: there every arm answers the same questions."""
+    from rlm_core.files import read_jsonl
 
     path = file or next((f for f in FILES if f.exists()), FILES[-1])
     if not path.exists():
         typer.echo(f"{path} is not there; make it: dvc repro teach", err=True)
         raise typer.Exit(2)
     try:
-        yield from read_rollouts(path)
+        for row in read_jsonl(path, allow_cut_tail=True):
+            yield row.get("arm", ""), Rollout.from_dict(row.get("rollout", row))
     except (ValueError, KeyError, TypeError) as error:
         typer.echo(f"{path}: not a file of rollout trees: {error}", err=True)
         raise typer.Exit(2) from None

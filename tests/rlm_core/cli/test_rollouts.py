@@ -80,3 +80,17 @@ def test_prompts_are_shown_with_their_tokens(monkeypatch: pytest.MonkeyPatch) ->
         tokens.append(int(count[1]))
     assert min(tokens) > 100
     assert len(set(tokens)) == 3
+
+
+def test_of_arms_that_answer_the_same_question_one_is_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "160")
+    path = tmp_path / "rollouts.jsonl"
+    trees = {arm: Rollout(id="q1.0", question="?", turns=(Turn(text=f"said by {arm}"),)) for arm in ("sft", "grpo")}
+    path.write_text("".join(json.dumps({"arm": a, "rollout": t.to_dict()}) + "\n" for a, t in trees.items()))
+    shown = runner.invoke(app, ["rollouts", "show", str(path), "q1.0", "--arm", "grpo"])
+    assert "said by grpo" in shown.output and "said by sft" not in shown.output
+    listed = runner.invoke(app, ["rollouts", "list", str(path)]).output
+    assert "sft" in listed and "grpo" in listed
+    missing = runner.invoke(app, ["rollouts", "show", str(path), "--arm", "base"])
+    assert missing.exit_code == 2
+    assert "no rollout of arm 'base' there" in missing.output
