@@ -13,7 +13,7 @@ from pathlib import Path
 from types import UnionType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, create_model, model_serializer
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema, create_model, model_serializer
 
 from flows.environment import ROOT
 from rlm_core.params import Params, Section, load_params, validate_params
@@ -59,6 +59,11 @@ def described(function: _F) -> _F:
     return function
 
 
+ON_OR_OFF = WithJsonSchema({"type": "string", "enum": ["true", "false"]})
+"""How an override that is on or off is asked for. Prefect's form would show a switch, which has no third position and sends
+`false` for a value that nobody touched. Over the API it is the text `true` or `false` too."""
+
+
 class _Partial(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
 
@@ -75,6 +80,8 @@ def _partial_annotation(annotation: Any) -> Any:
     """Sections, also those that may be null, become partial; the form would else fill in some of their values."""
     if isinstance(annotation, type) and issubclass(annotation, Section):
         return partial_model(annotation)
+    if annotation is bool:
+        return Annotated[bool, ON_OR_OFF]
     if get_origin(annotation) in (Union, UnionType):
         return Union[tuple(_partial_annotation(member) for member in get_args(annotation))]  # noqa: UP007
     return annotation

@@ -23,8 +23,11 @@ def test_every_field_of_the_params_is_in_the_form_with_its_meaning_and_range() -
         assert shown.keys() == known.keys()
         for key in known:
             rest = {k: v for k, v in known[key].items() if k != "default"}
+            if rest.get("type") == "boolean":
+                rest |= {"type": "string", "enum": ["true", "false"]}
             # an endpoint, say, is partial too: what is not given keeps the profile's value
-            assert json.dumps(shown[key]).replace("Overrides", "Params") == json.dumps(rest), f"{name}.{key}"
+            same = json.dumps(shown[key], sort_keys=True).replace("Overrides", "Params")
+            assert same == json.dumps(rest, sort_keys=True), f"{name}.{key}"
     assert "required" not in form
 
 
@@ -100,3 +103,18 @@ def test_overrides_survive_json() -> None:
     over = Overrides.model_validate({"grpo": {"lr": 0.5}})
     assert isinstance(over, BaseModel)
     assert over.model_dump(mode="json") == {"grpo": {"lr": 0.5}}
+
+
+def test_no_override_is_a_switch_which_would_send_false_untouched() -> None:
+    schema = Overrides.model_json_schema()
+    sections = {name: node for name, node in schema["$defs"].items() if name.endswith("Overrides")} | {"": schema}
+    assert len(sections) > 15
+    for section, node in sections.items():
+        for key, shown in node["properties"].items():
+            assert "boolean" not in [kind.get("type") for kind in (shown, *shown.get("anyOf", ()))], f"{section}.{key}"
+    strategy = schema["$defs"]["RolloutOverrides"]["properties"]["strategy"]
+    assert strategy["enum"] == ["true", "false"] and strategy["description"]
+    for told, value in (("true", True), ("false", False), (True, True), (False, False)):
+        chosen = Overrides.model_validate({"rollout": {"strategy": told}})
+        assert resolve("smoke", chosen).rollout.strategy is value
+        assert chosen.model_dump(mode="json") == {"rollout": {"strategy": value}}
