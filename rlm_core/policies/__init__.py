@@ -16,10 +16,11 @@ if TYPE_CHECKING:
     from rlm_core.policies.models import ModelError, check_model_folder, load_tokenizer, materialise_model, stop_ids
     from rlm_core.policies.openai import OpenAIPolicy
     from rlm_core.policies.rendering import ChatRenderer
+    from rlm_core.policies.served_model import VllmServerError
     from rlm_core.policies.transformers import TransformersPolicy
     from rlm_core.policies.vllm import VllmPolicy
     from rlm_core.policies.vllm_fleet import VllmFleet
-    from rlm_core.policies.vllm_server import VllmServer, VllmServerError
+    from rlm_core.policies.vllm_server import VllmServer
 
 _LAZY = {
     "ChatRenderer": "rendering",
@@ -30,7 +31,7 @@ _LAZY = {
     "VllmFleet": "vllm_fleet",
     "VllmPolicy": "vllm",
     "VllmServer": "vllm_server",
-    "VllmServerError": "vllm_server",
+    "VllmServerError": "served_model",
     "check_model_folder": "models",
     "load_tokenizer": "models",
     "materialise_model": "models",

@@ -12,7 +12,8 @@ import aiohttp
 
 from rlm_core.policies.base import PolicyError
 from rlm_core.policies.http import JsonClient
-from rlm_core.policies.vllm_server import VllmServer, VllmServerError
+from rlm_core.policies.served_model import VllmServerError
+from rlm_core.policies.vllm_server import VllmServer
 
 T = TypeVar("T")
 

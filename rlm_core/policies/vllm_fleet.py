@@ -8,26 +8,20 @@ same prompt and seed.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
-import shutil
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import Any, TypeVar
 
 import aiohttp
 
-from rlm_core.policies import weights
 from rlm_core.policies.base import PolicyError
 from rlm_core.policies.fleet_member import Member
 from rlm_core.policies.http import HttpError
-from rlm_core.policies.models import Dtype, check_model_folder
-from rlm_core.policies.reload_gate import ReloadGate
-from rlm_core.policies.vllm_server import VllmServer, VllmServerError
-
-if TYPE_CHECKING:
-    import torch
+from rlm_core.policies.models import Dtype
+from rlm_core.policies.served_model import ServedModel, VllmServerError
+from rlm_core.policies.vllm_server import VllmServer
 
 log = logging.getLogger("rlm.serve")
 
@@ -38,7 +32,7 @@ UNSEEN_SECONDS = 8.0
 was given."""
 
 
-class VllmFleet:
+class VllmFleet(ServedModel):
     """An async context manager around the servers at `urls`, used where a `VllmServer` is.
 
     >>> async with VllmFleet(model_folder, urls=["http://node1:8000", "http://node2:8000"]) as fleet:
@@ -71,12 +65,7 @@ class VllmFleet:
     ) -> None:
         if not urls:
             raise ValueError("a fleet needs the address of one vLLM server at least")
-        self.model = Path(model)
-        self.max_model_len = max_model_len
-        self.version = 0
-        """Of the weights, the same on all servers: 0 as started, one more with each reload."""
-        self._dtype: Dtype = dtype
-        self._parent_folder = Path(folder)
+        super().__init__(model, max_model_len=max_model_len, dtype=dtype, folder=folder)
         self._check_seconds, self._health_seconds = check_seconds, health_seconds
         self._patience, self._tries = patience_seconds, tries
 
@@ -88,9 +77,6 @@ class VllmFleet:
         ]
         self._source = self.model
         """The folder of the weights that all serve."""
-        self._slot = contextlib.ExitStack()
-        self._folder: Path | None = None
-        self._gate = ReloadGate()
         self._returned = asyncio.Condition()
         self._publishing = asyncio.Lock()
         """Held by whoever gives weights to a server."""
@@ -105,11 +91,6 @@ class VllmFleet:
         return ", ".join(member.url for member in self._members)
 
     @property
-    def served_name(self) -> str:
-        """Stands for each server's own name of the model, which `post` fills in."""
-        return "policy"
-
-    @property
     def in_flight(self) -> dict[str, int]:
         """Requests under way on each server that is in use."""
         return {member.url: member.in_flight for member in self._members if member.alive}
@@ -118,41 +99,31 @@ class VllmFleet:
         """A fleet is waited for: servers may come back."""
         return None
 
-    async def __aenter__(self) -> Self:
-        check_model_folder(self.model)
-        self._folder = self._slot.enter_context(weights.own_slot(self._parent_folder))
-        try:
-            async with self._health_session() as session:
-                answers = await asyncio.gather(*(member.check(session) for member in self._members))
-            if not any(answers):
-                raise VllmServerError(f"serve.url: no vLLM server answers at {self.url}; start one or correct the list")
-            joined = [member for member, answer in zip(self._members, answers, strict=True) if answer]
-            await asyncio.gather(*(member.join(self.version, self._source) for member in joined))
-        except BaseException:
-            await self._close()
-            raise
+    async def _open(self) -> None:
+        async with self._health_session() as session:
+            answers = await asyncio.gather(*(member.check(session) for member in self._members))
+        if not any(answers):
+            raise VllmServerError(f"serve.url: no vLLM server answers at {self.url}; start one or correct the list")
+        joined = [member for member, answer in zip(self._members, answers, strict=True) if answer]
+        await asyncio.gather(*(member.join(self.version, self._source) for member in joined))
         for member in self._members:
             if not member.alive:
                 log.warning("%s does not answer; it is taken in when it does", member.url)
         self.max_model_len = min(member.max_model_len for member in joined)
         self._looked = time.monotonic()
         self._watch = asyncio.create_task(self._watch_members())
-        return self
 
-    async def __aexit__(self, *_: object) -> None:
+    async def _close(self) -> None:
         tasks = [task for task in (self._watch, *self._returning.values()) if task is not None]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await self._close()
+        for member in self._members:
+            await member.leave()
+        await super()._close()
 
     def _health_session(self) -> aiohttp.ClientSession:
         return aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=self._health_seconds))
-
-    async def _close(self) -> None:
-        for member in self._members:
-            await member.leave()
-        self._slot.close()
 
     async def post(self, path: str, body: Mapping[str, Any], read: Callable[[Any], T], *, version: int) -> T:
         """As `JsonClient.post`, on the least loaded server; the body's `model` becomes its name there. Call it inside
@@ -203,34 +174,13 @@ class VllmFleet:
             log.warning("%s is left out: %s", member.url, reason)
             await member.leave()
 
-    @contextlib.asynccontextmanager
-    async def generating(self) -> AsyncIterator[int]:
-        """Held around a request: yields the version of the weights that will answer it; waits out a reload."""
-        async with self._gate.request():
-            yield self.version
-
-    async def reload(self, source: Path | str | Mapping[str, torch.Tensor]) -> int:
-        """Serve other weights on every server, as `VllmServer.reload`; returns their version.
-
-        A server that dies meanwhile is left out; it gets them when it comes back. Raises when all fail.
-        """
-        assert self._folder is not None, "reload() outside `async with`"
-        target = self._folder / f"weights-{self.version + 1}-{time.monotonic_ns()}"
-        async with self._gate.reload():
-            try:
-                await asyncio.to_thread(weights.write_weights, source, target, like=self.model, dtype=self._dtype)
-                await self._living()
-                async with self._publishing:
-                    await self._publish(target)
-                    old, self._source = self._source, target
-            except BaseException:
-                shutil.rmtree(target, ignore_errors=True)
-                raise
-            if old != self.model:
-                shutil.rmtree(old, ignore_errors=True)
-            return self.version
-
     async def _publish(self, target: Path) -> None:
+        """A server that dies meanwhile is left out; it gets them when it comes back. Raises when all fail."""
+        await self._living()
+        async with self._publishing:
+            await self._publish_to_living(target)
+
+    async def _publish_to_living(self, target: Path) -> None:
         members = [member for member in self._members if member.alive]
         faults = await asyncio.gather(*(m.reload(target, self.version + 1) for m in members), return_exceptions=True)
         failed = [(m, fault) for m, fault in zip(members, faults, strict=True) if fault is not None]
@@ -241,7 +191,7 @@ class VllmFleet:
         if len(failed) == len(members):
             told = "; ".join(str(fault) for _, fault in failed) or f"none of {self.url} answers"
             raise VllmServerError(f"no server took weights {self.version + 1}: {told}")
-        self.version += 1
+        self.version, self._source = self.version + 1, target
         self._looked = time.monotonic()
         assert all(m.version == self.version for m in self._members if m.alive)
 

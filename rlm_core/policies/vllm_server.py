@@ -9,13 +9,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import os
-import shutil
-import sys
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import aiohttp
 
@@ -23,14 +20,12 @@ from rlm_core.params import ServeParams
 from rlm_core.policies import weights
 from rlm_core.policies.base import PolicyError
 from rlm_core.policies.http import JsonClient
-from rlm_core.policies.models import Dtype, check_model_folder
-from rlm_core.policies.reload_gate import ReloadGate
+from rlm_core.policies.models import Dtype
+from rlm_core.policies.served_model import ServedModel, VllmServerError
 from rlm_core.policies.server_process import ServerProcess, free_port, port_fault
-from rlm_core.policies.vllm_main import PARENT_VARIABLE
+from rlm_core.policies.vllm_command import VllmCommand
 
 if TYPE_CHECKING:
-    import torch
-
     from rlm_core.policies.vllm_fleet import VllmFleet
 
 log = logging.getLogger("rlm.serve")
@@ -39,11 +34,7 @@ _ATTEMPTS_AT_A_FREE_PORT = 3
 _PORT_TAKEN = ("address already in use", "Errno 98")
 
 
-class VllmServerError(PolicyError):
-    """The server did not start, died, or refused new weights; the message holds the end of its log."""
-
-
-class VllmServer:
+class VllmServer(ServedModel):
     """An async context manager around one vLLM server, started here or already running.
 
     >>> async with VllmServer(model_folder, max_model_len=2048) as server:
@@ -75,14 +66,9 @@ class VllmServer:
         folder: Path | str = Path(".cache/serve"),
         extra_args: Sequence[str] = (),
     ) -> None:
-        self.model = Path(model)
-        self.served_name = "policy"
-        self.max_model_len = max_model_len
-        self.version = 0
-        """Counts the weights: 0 as started, one more with each reload."""
+        super().__init__(model, max_model_len=max_model_len, dtype=dtype, folder=folder)
         self.log_path: Path | None = None
         self.start_seconds = 0.0
-        self.dtype = dtype
         self._reused = url is not None
         self._url = url.removesuffix("/").removesuffix("/v1") if url else None
         self._port = port
@@ -90,13 +76,9 @@ class VllmServer:
         self._kv_cache_gib = kv_cache_gib
         self._start_timeout = start_timeout_seconds
         self._eager = eager
-        self._parent_folder = Path(folder)
         self._extra_args = list(extra_args)
         self._process: ServerProcess | None = None
-        self._folder: Path | None = None
-        self._slot = contextlib.ExitStack()
         self._http: JsonClient | None = None
-        self._gate = ReloadGate()
         self._stopped = False
 
     @classmethod
@@ -144,53 +126,18 @@ class VllmServer:
             return "the vLLM server was stopped; keep its `async with` open while policies use it"
         return self._process.why_dead() if self._process else None
 
-    async def __aenter__(self) -> Self:
-        check_model_folder(self.model)
+    async def _open(self) -> None:
+        assert self._folder is not None
         self._stopped = False
-        self._folder = self._slot.enter_context(weights.own_slot(self._parent_folder))
-        try:
-            if self._reused:
-                await self._join()
-            else:
-                weights.link_model(self.model, self._folder / "model")
-                await self._start()
-        except BaseException:
-            await self._stop()
-            raise
-        return self
+        if self._reused:
+            await self._join()
+        else:
+            weights.link_model(self.model, self._folder / "model")
+            await self._start()
 
-    async def __aexit__(self, *_: object) -> None:
-        await self._stop()
-
-    @contextlib.asynccontextmanager
-    async def generating(self) -> AsyncIterator[int]:
-        """Held around a request: yields the version of the weights that will answer it; waits out a reload."""
-        async with self._gate.request():
-            yield self.version
-
-    async def reload(self, source: Path | str | Mapping[str, torch.Tensor]) -> int:
-        """Serve other weights of the same architecture, from a model folder or a state dict; returns their version.
-
-        Requests through `generating` (a `VllmPolicy` makes them so) that are under way are waited for, later ones wait.
-        The names and shapes are compared with the served model's first. Raises `VllmServerError` when they differ or
-        the server refuses; what it serves then is unknown after a refusal, and unchanged otherwise.
-        """
-        assert self._folder is not None and self._http is not None, "reload() outside `async with`"
-        target = self._folder / f"weights-{self.version + 1}-{time.monotonic_ns()}"
-        async with self._gate.reload():
-            try:
-                start = time.monotonic()
-                await asyncio.to_thread(weights.write_weights, source, target, like=self.model, dtype=self.dtype)
-                await self._swap(target)
-            except BaseException:
-                shutil.rmtree(target, ignore_errors=True)
-                raise
-            self.version += 1
-            log.info("weights version %d are served after %.2f s", self.version, time.monotonic() - start)
-            for old in self._folder.glob("weights-*"):
-                if old != target:
-                    shutil.rmtree(old, ignore_errors=True)
-            return self.version
+    async def _publish(self, target: Path) -> None:
+        await self._swap(target)
+        self.version += 1
 
     async def _swap(self, target: Path) -> None:
         """Have the server read `target`; other clients' requests are drained first and wait meanwhile."""
@@ -261,43 +208,17 @@ class VllmServer:
         assert self._folder is not None
         self._url = f"http://127.0.0.1:{port}"
         self.log_path = self._folder / "server.log"
-        command = [
-            sys.executable, "-m", "rlm_core.policies.vllm_main",
-            "--model", str(self._folder / "model"),
-            "--served-model-name", self.served_name,
-            "--host", "127.0.0.1",
-            "--port", str(port),
-            "--dtype", self.dtype,
-            "--max-model-len", str(self.max_model_len),
-            "--max-num-seqs", str(self._max_num_seqs),
-            "--logprobs-mode", "processed_logprobs",
-            "--enable-prefix-caching",
-            "--disable-uvicorn-access-log",
-            *(["--enforce-eager"] if self._eager else []),
-            *self._extra_args,
-        ]  # fmt: skip
-        environment = {
-            **os.environ,
-            PARENT_VARIABLE: str(os.getpid()),
-            "VLLM_SERVER_DEV_MODE": "1",
-            "VLLM_NO_USAGE_STATS": "1",
-            "HF_HUB_OFFLINE": "1",
-            "TOKENIZERS_PARALLELISM": "false",
-        }
-        if _on_cpu():
-            if not self._eager and not shutil.which(os.environ.get("CXX", "g++")):
-                log.warning("no C++ compiler (g++): serving without compilation, at a third of the speed; install g++")
-                command.append("--enforce-eager")
-            command += ["--kv-cache-memory-bytes", str(int(self._kv_cache_gib * 2**30))]
-            # vLLM 0.32 on a CPU dies when the prefill of a request with a seed is split over two steps
-            # ("CPU Generator does not use offset"): never split one
-            command += ["--no-enable-chunked-prefill", "--max-num-batched-tokens", str(max(2048, self.max_model_len))]
-            environment["VLLM_CPU_NUM_OF_RESERVED_CPU"] = "0"
-            # vLLM 0.32 cannot load on a CPU what its AOT cache holds, and compiles anew each time; without it inductor's
-            # own cache is used: 10 s instead of a minute at the second start
-            environment.setdefault("VLLM_USE_AOT_COMPILE", "0")
-            environment.setdefault("TORCHINDUCTOR_CACHE_DIR", str(Path.home() / ".cache" / "vllm" / "inductor"))
-            environment.pop("VLLM_CPU_KVCACHE_SPACE", None)
+        served = VllmCommand(
+            model=self._folder / "model",
+            served_name=self.served_name,
+            max_model_len=self.max_model_len,
+            max_num_seqs=self._max_num_seqs,
+            kv_cache_gib=self._kv_cache_gib,
+            dtype=self.dtype,
+            eager=self._eager,
+            extra_args=self._extra_args,
+        )
+        command, environment = served.on_port(port)
         log.info("starting vLLM with %s on %s; log in %s", self.model, self._url, self.log_path)
         self._process = ServerProcess(command, environment=environment, log_path=self.log_path)
         self._open_client(max_retries=4)
@@ -330,15 +251,14 @@ class VllmServer:
         self.start_seconds = time.monotonic() - start
         log.info("vLLM answers on %s after %.1f s", self.url, self.start_seconds)
 
-    async def _stop(self) -> None:
+    async def _close(self) -> None:
         self._stopped = True
         if self._http is not None:
             await self._http.aclose()
         await self._end_process()
         if self._folder is not None:
             self._keep_log()
-            self._folder = None
-        self._slot.close()
+        await super()._close()
 
     async def _end_process(self) -> None:
         process, self._process = self._process, None
@@ -365,13 +285,3 @@ async def _served_folder(session: aiohttp.ClientSession, url: str) -> str | None
 
 def _anything(reply: Any) -> Any:
     return reply
-
-
-def _on_cpu() -> bool:
-    """Whether the installed vLLM is a CPU build (distribution `vllm-cpu`, or a version that ends in +cpu)."""
-    import importlib.metadata
-
-    for name in ("vllm-cpu", "vllm"):
-        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            return name == "vllm-cpu" or "+cpu" in importlib.metadata.version(name)
-    raise VllmServerError("vLLM is not installed; run `make setup`, or set serve.url to a running server")
