@@ -23,19 +23,28 @@ def find() -> str | None:
     )
 
 
+PATIENCE_SECONDS = 60.0
+"""Longest wait for the browser's answer."""
+
+
 class Page:
     """One tab."""
 
     def __init__(self, connection: ClientConnection) -> None:
         self._connection = connection
         self._count = 0
+        self._events: list[dict[str, Any]] = []
+        for domain in ("Runtime", "Log", "Page"):
+            self.call(f"{domain}.enable")
 
     def call(self, method: str, **params: Any) -> Any:
         self._count += 1
         self._connection.send(json.dumps({"id": self._count, "method": method, "params": params}))
         while True:
-            reply = json.loads(self._connection.recv(timeout=60))
-            if reply.get("id") == self._count:
+            reply = json.loads(self._connection.recv(timeout=PATIENCE_SECONDS))
+            if "method" in reply:
+                self._events.append(reply)
+            elif reply["id"] == self._count:
                 assert "error" not in reply, reply
                 return reply["result"]
 
@@ -44,7 +53,13 @@ class Page:
         return self.call("Runtime.evaluate", expression=script, returnByValue=True)["result"].get("value")
 
     def open(self, address: str) -> None:
+        self._events.clear()
         self.call("Page.navigate", url=address)
+
+    def faults(self) -> list[str]:
+        """Errors in the console and exceptions of scripts since the page was opened."""
+        self.run("0")  # what came before its reply has been read then
+        return [told for event in self._events if (told := _fault(event))]
 
     def text(self) -> str:
         return str(self.run("document.body ? document.body.innerText : ''"))
@@ -58,17 +73,46 @@ class Page:
         return text
 
     def click(self, label: str) -> None:
-        """Click the innermost element whose whole text is `label`."""
-        find_it = (
-            "(() => { const all = [...document.querySelectorAll('*')].filter(e => e.innerText && "
-            f"e.innerText.trim() === {json.dumps(label)}); const last = all[all.length - 1]; "
-            "if (last) last.click(); return !!last; })()"
+        """Click the last of the innermost elements whose whole text is `label`."""
+        self.press(f"[...document.querySelectorAll('*')].findLast(e => e.innerText?.trim() === {json.dumps(label)})")
+
+    def press(self, element: str) -> None:
+        """Click the element that a JavaScript expression gives."""
+        pressed = self.run(f"(() => {{ const it = {element}; it?.click(); return !!it; }})()")
+        assert pressed, f"no {element} on the page:\n{self.text()[:3000]}"
+
+    def write(self, element: str, text: str) -> None:
+        """Replace what stands in an input, as keys would."""
+        found = self.run(
+            f"(() => {{ const it = {element}; it?.scrollIntoView({{block: 'center'}}); it?.focus(); it?.select(); "
+            "return !!it && document.activeElement === it; })()"
         )
-        assert self.run(find_it), f"nothing on the page reads '{label}':\n{self.text()[:3000]}"
+        assert found, f"no input {element} on the page:\n{self.text()[:3000]}"
+        self.call("Input.insertText", text=text)
+
+    def choose(self, element: str, value: str) -> None:
+        """Choose an option of a `<select>`."""
+        chosen = self.run(
+            f"(() => {{ const it = {element}; it.value = {json.dumps(value)}; "
+            "it.dispatchEvent(new Event('change', {bubbles: true})); return it.value; })()"
+        )
+        assert chosen == value, f"{element} has no option '{value}'"
 
     def picture(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(base64.b64decode(self.call("Page.captureScreenshot", format="png")["data"]))
+
+
+def _fault(event: dict[str, Any]) -> str | None:
+    told = event["params"]
+    match event["method"]:
+        case "Runtime.exceptionThrown":
+            return str(told["exceptionDetails"].get("exception", {}).get("description", told))
+        case "Runtime.consoleAPICalled" if told["type"] == "error":
+            return " ".join(str(part.get("value", part.get("description"))) for part in told["args"])
+        case "Log.entryAdded" if told["entry"]["level"] == "error":
+            return f"{told['entry']['text']} {told['entry'].get('url', '')}"
+    return None
 
 
 @contextlib.contextmanager

@@ -13,7 +13,6 @@ from pathlib import Path
 from rlm_core.progress import Progress
 from tasks.common import OutsideError, Stage, stage_main
 
-name, *outs = sys.argv[1:]
 FIGURES = {
     "judge_mean": 0.5,
     "judge_ci95": [0.4, 0.6],
@@ -26,6 +25,7 @@ EVALUATION = {"judge": "toy", "n": 4, "arms": {"grpo": {**FIGURES, "n": 4}}}
 
 
 def run(stage: Stage) -> None:
+    name, *outs = sys.argv[1:]
     outside = Path(f"outside-{name}")
     if outside.exists():
         outside.unlink()
@@ -45,4 +45,5 @@ def run(stage: Stage) -> None:
         Path(out).write_text(json.dumps(EVALUATION) if out.endswith("evaluation.json") else made)
 
 
-stage_main(name, run)
+if __name__ == "__main__":
+    stage_main(sys.argv[1], run)
