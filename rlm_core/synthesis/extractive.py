@@ -2,7 +2,8 @@
 
 A single-paper question names a phrase and a second cue that stand together in one paragraph only, which also ranks first
 for the question by a clear margin. A multi-paper question names a phrase that several papers treat, or two that they
-treat together, and its evidence is the one or two paragraphs of each paper that do.
+treat together, and its evidence is the one or two paragraphs of each paper that do. In groups of five papers and more it
+may ask for an aspect that most papers have (`aspects`), and leave out papers where the evidence is not clear.
 Limits: it asks where something is treated, not why or how much, and its wording is plain.
 """
 
@@ -16,11 +17,12 @@ from itertools import zip_longest
 from rlm_core.files import content_key
 from rlm_core.records import tier_of
 from rlm_core.synthesis import templates
+from rlm_core.synthesis.aspects import Spoken, spoken_of
 from rlm_core.synthesis.checks import gives_away
 from rlm_core.synthesis.drafts import Draft
 from rlm_core.synthesis.passages import BEST_CHARS, PaperIndex, Passage
 from rlm_core.synthesis.phrases import Phrase, Weights
-from rlm_core.synthesis.shared_topics import Topic, shared_topics
+from rlm_core.synthesis.shared_topics import PAIR_PAPERS, WIDE, Topic, shared_topics
 
 MIN_MARGIN = 1.2
 """How far the evidence must outscore every other passage of its paper (BM25, for the question)."""
@@ -112,35 +114,65 @@ class ExtractiveWriter:
         return templates.SINGLE[number].format(phrase=phrase.text), "", f"single-{number}"
 
     def multi(self, papers: Mapping[str, Sequence[Passage]], wanted: int) -> Iterator[Draft]:
-        """Topics that two or more papers treat, the tiers taking turns, widest first."""
+        """Topics that two or more papers treat and aspects of three or more, the tiers taking turns, widest first."""
         if wanted <= 0 or len(papers) < 2:
             return
         rng = random.Random(content_key(self._seed, "multi", sorted(papers)))
-        tiers: dict[str, list[Topic]] = {"5+": [], "3-4": [], "2": []}
+        tiers: dict[str, list[Topic | Spoken]] = {"5+": [], "3-4": [], "2": []}
+        aspects = self._aspects(papers)
         for topic in shared_topics(papers, self._weights, self.rejected):
-            tiers[tier_of(topic.num_papers)].append(topic)
+            if not any(spoken.aspect.words.search(topic.phrase.text) for spoken in aspects):
+                tiers[tier_of(topic.num_papers)].append(topic)
+        for spoken in aspects:
+            tiers[tier_of(spoken.num_papers)].append(spoken)
         leads: Counter[str] = Counter()
         for row in zip_longest(*tiers.values()):
-            for topic in filter(None, row):
-                names = [topic.phrase.key, *([topic.cue.key] if topic.cue else [])]
+            for matter in filter(None, row):
+                names = _names(matter)
                 if any(leads[name] >= ROUNDS for name in names):
                     self.rejected["phrase asked about often enough"] += 1
                     continue
-                draft = self._ask_all(topic, tuple(papers), rng)
-                if gives_away(draft.question, [p.text for p in topic.evidence]):
+                draft = _ask_for(matter, rng) if isinstance(matter, Spoken) else _ask_all(matter, tuple(papers), rng)
+                if gives_away(draft.question, [p.text for p in matter.evidence]):
                     self.rejected["gives its evidence away"] += 1
                     continue
                 leads.update(names)
                 yield draft
 
-    def _ask_all(self, topic: Topic, paper_ids: tuple[str, ...], rng: random.Random) -> Draft:
-        choices = templates.MULTI_CUE if topic.cue else templates.MULTI
-        number = rng.randrange(len(choices))
-        cue = topic.cue.text if topic.cue else ""
-        question = choices[number].format(phrase=topic.phrase.text, cue=cue)
-        template = f"multi-cue-{number}" if cue else f"multi-{number}"
-        details = {"phrase": topic.phrase.text, "cue": cue, "template": template}
-        return Draft(question, "multi", paper_ids, topic.evidence, details)
+    def _aspects(self, papers: Mapping[str, Sequence[Passage]]) -> list[Spoken]:
+        """In an order of this group's own, so that not every group is asked for the same."""
+        found: list[Spoken] = []
+        for spoken in spoken_of(papers) if len(papers) >= WIDE else ():
+            if len(spoken.readable) < WIDE:
+                self.rejected["aspect unclear in too many papers"] += 1
+            elif spoken.num_papers >= PAIR_PAPERS:
+                found.append(spoken)
+        random.Random(content_key(self._seed, "aspects", sorted(papers))).shuffle(found)
+        return found
+
+
+def _names(matter: Topic | Spoken) -> list[str]:
+    """What a group is not asked about again and again."""
+    if isinstance(matter, Spoken):
+        return [matter.aspect.name]
+    return [matter.phrase.key, *([matter.cue.key] if matter.cue else [])]
+
+
+def _ask_all(topic: Topic, paper_ids: tuple[str, ...], rng: random.Random) -> Draft:
+    choices = templates.MULTI_CUE if topic.cue else templates.MULTI
+    number = rng.randrange(len(choices))
+    cue = topic.cue.text if topic.cue else ""
+    question = choices[number].format(phrase=topic.phrase.text, cue=cue)
+    template = f"multi-cue-{number}" if cue else f"multi-{number}"
+    details = {"phrase": topic.phrase.text, "cue": cue, "template": template}
+    readable = tuple(p for p in paper_ids if p not in topic.left_out)
+    return Draft(question, "multi", readable, topic.evidence, details)
+
+
+def _ask_for(spoken: Spoken, rng: random.Random) -> Draft:
+    number = rng.randrange(len(spoken.aspect.questions))
+    details = {"aspect": spoken.aspect.name, "template": f"aspect-{spoken.aspect.name}-{number}"}
+    return Draft(spoken.aspect.questions[number], "multi", spoken.readable, spoken.evidence, details)
 
 
 def _apart(phrase: Phrase, cue: Phrase) -> bool:

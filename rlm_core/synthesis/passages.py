@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from rlm_core.synthesis.phrases import Phrase, key_of, phrases_of
-from rlm_core.synthesis.words import content_stems, squeeze
+from rlm_core.synthesis.phrases import Phrase, key_of, own_capitals, phrases_of
+from rlm_core.synthesis.words import STOP, content_stems, squeeze
 
 if TYPE_CHECKING:
     from rlm_core.papers.records import Paper
@@ -25,6 +25,9 @@ _SENTENCE_END = re.compile(
     r"(?<![A-Z]\.)(?<!\b(?:al|vs|ca|cf|eq|et)\.)(?<!\b(?:Fig|Eqs|Ref|Sec|Tab|e\.g|i\.e)\.)(?<=[.!?])\s+(?=[A-Z(\[“\"])"
 )
 """White space after a sentence; not after an initial or a common abbreviation."""
+
+MIN_STOP = 0.15
+"""Of the words of prose, those that are stop words; the cells of a table read as text have hardly any."""
 
 SILENT = frozenset({"title", "front", "heading", "reference", "other", "footnote"})
 """Kinds of paragraphs that neither answer a question nor compete for it."""
@@ -51,6 +54,8 @@ class Passage:
     kind: str = "body"
     page: int = 1
     section: str = ""
+    names: frozenset[str] = frozenset()
+    """Words, lower case, that its paper writes with a capital wherever they stand."""
 
     @cached_property
     def can_be_evidence(self) -> bool:
@@ -64,7 +69,7 @@ class Passage:
 
     @cached_property
     def phrases(self) -> list[Phrase]:
-        return phrases_of(self.text)
+        return phrases_of(self.text, self.names)
 
     @cached_property
     def letters(self) -> str:
@@ -87,7 +92,8 @@ def passages_of(paper: Paper) -> list[Passage]:
     """A paper's paragraphs, without headings, references and other silent kinds; long body paragraphs in parts."""
     kept = [p for p in paper.paragraphs if p.kind not in SILENT and p.text.strip()]
     parts = [(p, part) for p in kept for part in _parts(" ".join(p.text.split()), p.kind)]
-    return [Passage(paper.id, i, text, p.kind, p.page, p.section) for i, (p, text) in enumerate(parts)]
+    names = own_capitals(text for _, text in parts)
+    return [Passage(paper.id, i, text, p.kind, p.page, p.section, names) for i, (p, text) in enumerate(parts)]
 
 
 def _parts(text: str, kind: str) -> list[str]:
@@ -121,6 +127,7 @@ def is_prose(text: str) -> bool:
     return (
         letters >= 0.8 * len(text)
         and len(words) >= 20
+        and sum(w.lower() in STOP for w in words) >= MIN_STOP * len(words)
         and long <= 0.05 * len(words)
         and text.rstrip()[-1] in ".!?)\"”'"
     )

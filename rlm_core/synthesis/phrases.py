@@ -12,11 +12,17 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from rlm_core.synthesis.words import STOP, VAGUE, VERBISH, squeeze, stem, tokens
+from rlm_core.synthesis.words import STOP, VAGUE, VERBISH, VERBS, squeeze, stem, tokens
 
 MAX_WORDS = 4
 _BREAK = re.compile(r"[.,;:!?()\[\]{}\"“”‘/|=<>±%&*]|['’](?!\w)|(?<!\w)'|\s[-–—]\s|[–—]|\b\d[\w.,]*")
-_WORD = re.compile(r"[^\W\d_]+(?:['’\-‐‑][^\W_]+)*")
+_WORD = re.compile(r"(?:\b[A-Z]\. (?=[a-z]{4}))?[^\W\d_]+(?:['’\-‐‑][^\W_]+)*")
+"""A word; the short form of a genus belongs to its species: "C. albicans"."""
+_GENUS_DOT = re.compile(r"\b[A-Z]\.(?= [a-z]{4})")
+_CITED = re.compile(r"\s*(?:,\s*|\()*(?:(?:19|20)\d\d\b|et al\b)")
+_INITIAL = re.compile(r"\b[A-Z]\.$")
+_PLURAL = re.compile(r"(?:[^aisu]|ea)s$")
+_PARTICIPLE = re.compile(r"[aeiouy]\w*(?<!th)ing$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,17 +46,24 @@ def key_of(text: str) -> str:
     return "".join(stem(part) for token in tokens(text) for part in re.split(r"[\-‐‑]", token))
 
 
-def phrases_of(paragraph: str) -> list[Phrase]:
-    """Candidate key phrases of 1 to 4 words, in order, each once."""
+def phrases_of(paragraph: str, names: frozenset[str] = frozenset()) -> list[Phrase]:
+    """Candidate key phrases of 1 to 4 words, in order, each once.
+
+    `names`: words, lower case, whose capital is their own and is kept where a sentence begins with them.
+    """
     found: dict[str, Phrase] = {}
-    bounds = [0, *(p for m in _BREAK.finditer(paragraph) for p in m.span()), len(paragraph)]
+    genus = {m.end() - 1 for m in _GENUS_DOT.finditer(paragraph)}
+    breaks = (p for m in _BREAK.finditer(paragraph) if m.start() not in genus for p in m.span())
+    bounds = [0, *breaks, len(paragraph)]
     for low, high in zip(bounds[::2], bounds[1::2], strict=True):
         for run in _topic_runs(paragraph, low, high):
             if not 1 <= len(run) <= MAX_WORDS:
                 continue
             start, end = run[0].start(), run[-1].end()
-            text = _as_inside(" ".join(paragraph[start:end].split()), first=_begins_sentence(paragraph, start))
-            if _is_phrase(text):
+            first = _begins_sentence(paragraph, start) and _base(run[0].group()) not in names
+            text = _as_inside(" ".join(paragraph[start:end].split()), first=first)
+            cited = len(run) > 1 and text.istitle() and _CITED.match(paragraph, end)
+            if _is_phrase(text) and not cited:
                 after_to = paragraph[low:start].rstrip().lower().endswith(" to")
                 found.setdefault(key_of(text), Phrase(text, key_of(text), start, after_to))
     return list(found.values())
@@ -61,12 +74,29 @@ def _topic_runs(paragraph: str, low: int, high: int) -> Iterable[list[re.Match[s
     for match in _WORD.finditer(paragraph, low, high):
         word = match.group().lower()
         unit = len(word) < 3 and not match.group().isupper()
-        if word in STOP or unit or (VERBISH.match(word) and "-" not in word):
+        participle = bool(run and _PARTICIPLE.search(word) and _PLURAL.search(run[-1].group()))
+        if _base(word) in STOP or word in VERBS or unit or participle or _is_past(match, paragraph):
             yield run
             run = []
         else:
             run.append(match)
     yield run
+
+
+def _is_past(match: re.Match[str], paragraph: str) -> bool:
+    """An adverb or a past verb by its ending, unless it is part of a name: "the United Nations"."""
+    word = match.group()
+    name = word[0].isupper() and not _begins_sentence(paragraph, match.start())
+    return bool(VERBISH.match(word.lower())) and "-" not in word and not name
+
+
+def _base(word: str) -> str:
+    """Lower case, without what follows an apostrophe: "it" of "it's", "does" of "doesn't".
+
+    >>> _base("Doesn't"), _base("Other’s"), _base("Bell")
+    ('does', 'other', 'bell')
+    """
+    return re.sub(r"(?:n['’]t|['’]\w*)$", "", word.lower())
 
 
 def _is_phrase(text: str) -> bool:
@@ -79,7 +109,21 @@ def _is_phrase(text: str) -> bool:
 
 def _begins_sentence(paragraph: str, start: int) -> bool:
     before = paragraph[:start].rstrip()
-    return not before or before[-1] in ".!?:"
+    return not before or (before[-1] in ".!?:" and not _INITIAL.search(before[-3:]))
+
+
+def own_capitals(paragraphs: Iterable[str]) -> frozenset[str]:
+    """Words, lower case, that stand capitalised inside sentences and never small: names, so far as these paragraphs tell."""
+    small: set[str] = set()
+    capital: set[str] = set()
+    for paragraph in paragraphs:
+        for match in _WORD.finditer(paragraph):
+            word = match.group()
+            if word[0].islower():
+                small.add(_base(word))
+            elif word[1:].islower() and not _begins_sentence(paragraph, match.start()):
+                capital.add(_base(word))
+    return frozenset(capital - small)
 
 
 def _as_inside(text: str, *, first: bool) -> str:

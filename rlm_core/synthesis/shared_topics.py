@@ -1,7 +1,8 @@
 """What several papers of a group treat, and the passages that do: the matter of multi-paper questions.
 
 A topic is a key phrase, or two that stand in the same passages. One phrase alone is often mentioned too widely to say
-which passages are about it; two together single out one or two passages in each of several papers.
+which passages are about it; two together single out one or two passages in each of several papers. In a large group a
+question is not asked of the papers where that is unclear.
 """
 
 from __future__ import annotations
@@ -20,7 +21,11 @@ MAX_PER_PAPER = 2
 MAX_PER_PAPER_WIDE = 3
 """of a topic in five papers or more."""
 PAIR_PAPERS = 3
-"""Papers that a topic of two phrases needs: with two, one phrase is enough."""
+"""Papers that a topic of two phrases needs, and one that leaves papers out: with two, one phrase is enough."""
+WIDE = 5
+"""Papers that a question may read at least when unclear ones are left out."""
+MAX_USES = 6
+"""Passages that may mention a phrase in a paper that such a question reads: in more it is the paper's subject."""
 MIN_WORD = 9
 """Letters that a phrase of one word needs to be half of a pair,"""
 MAX_SHARE = 1 / 3
@@ -35,6 +40,8 @@ class Topic:
     cue: Phrase | None
     evidence: tuple[Passage, ...]
     weight: float
+    left_out: frozenset[str] = frozenset()
+    """Papers that the question must not be asked of: it is unclear which of their passages answer it."""
 
     @property
     def num_papers(self) -> int:
@@ -48,16 +55,17 @@ def shared_topics(papers: Papers, weights: Weights, rejected: Counter[str]) -> l
     for phrase, places in mentions:
         if len(phrase.words) >= 2:
             about = [p for _, uses in _by_paper(places) for p in _about(phrase, uses)]
-            if reason := _unclear(about):
+            evidence, left_out, reason = _clear(about, places, len(papers))
+            if reason:
                 rejected[reason] += 1
-            elif len({p.paper_id for p in about}) >= 2:
-                found.append(Topic(phrase, None, tuple(about), weights.of(phrase)))
-    found += _pairs(mentions, weights, rejected)
+            elif len({p.paper_id for p in evidence}) >= 2:
+                found.append(Topic(phrase, None, evidence, weights.of(phrase), left_out))
+    found += _pairs(mentions, weights, rejected, len(papers))
     return sorted(found, key=lambda t: (-t.weight, t.phrase.key, t.cue.key if t.cue else ""))
 
 
 def _pairs(
-    mentions: Sequence[tuple[Phrase, list[Passage]]], weights: Weights, rejected: Counter[str]
+    mentions: Sequence[tuple[Phrase, list[Passage]]], weights: Weights, rejected: Counter[str], num_papers: int
 ) -> Iterator[Topic]:
     """Two phrases, at least one of several words, and every passage that mentions both."""
     wide = [
@@ -73,11 +81,12 @@ def _pairs(
         both = [at_first[place] for place in at_first if place in at_second]
         if len({p.paper_id for p in both}) < PAIR_PAPERS:
             continue
-        if reason := _unclear(both):
+        evidence, left_out, reason = _clear(both, both, num_papers)
+        if reason:
             rejected[reason] += 1
             continue
         phrase, cue = sorted((first, second), key=lambda p: (-len(p.words), -weights.of(p), p.key))
-        yield Topic(phrase, cue, tuple(both), weights.of(phrase) + weights.of(cue))
+        yield Topic(phrase, cue, evidence, weights.of(phrase) + weights.of(cue), left_out)
 
 
 def _mentions(papers: Papers) -> list[tuple[Phrase, list[Passage]]]:
@@ -113,6 +122,21 @@ def _about(phrase: Phrase, places: Sequence[Passage]) -> list[Passage]:
     """Those of a paper's passages that use the phrase more than half as often as any of them."""
     uses = [max(1, p.stem_string.count(phrase.key), p.letters.count(squeeze(phrase.text))) for p in places]
     return [p for count, p in zip(uses, places, strict=True) if 2 * count > max(uses)]
+
+
+def _clear(
+    about: Sequence[Passage], mentions: Sequence[Passage], num_papers: int
+) -> tuple[tuple[Passage, ...], frozenset[str], str]:
+    """The evidence, the papers left out, and why there can be no question (then without evidence)."""
+    reason = _unclear(about)
+    if not reason:
+        return tuple(about), frozenset(), ""
+    uses = Counter(p.paper_id for p in mentions)
+    left_out = {paper for paper, passages in _by_paper(about) if uses[paper] > MAX_USES or _unclear(passages)}
+    kept = tuple(p for p in about if p.paper_id not in left_out)
+    if num_papers - len(left_out) < WIDE or len({p.paper_id for p in kept}) < PAIR_PAPERS:
+        return (), frozenset(), reason
+    return kept, frozenset(left_out), ""
 
 
 def _unclear(evidence: Sequence[Passage]) -> str:

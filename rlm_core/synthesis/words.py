@@ -51,8 +51,42 @@ support system table tables take takes technique term terms test tests thing thi
 try turn type types unit units use used useful user users uses using usual value values variety various view way
 ways week weeks work works year years yield yields zero
 """
-VAGUE = frozenset(_VAGUE_WORDS.split())
+_VAGUE_QUALITIES = """
+ actual additional biggest earliest entire great greater high-level initial interesting major newer newest novel overall
+particular performant respective richer significant significantly specific successful upcoming various vast
+"""
+VAGUE = frozenset((_VAGUE_WORDS + _VAGUE_QUALITIES).split())
 """Words that papers on anything use; a key phrase may hold one, but not begin with one, nor consist of them."""
+
+_VERB_WORDS = """
+achieve acquire adopt alleviate amplify analyze apply arise assess commence communicate compete compile comply comprise
+conform consist constitute convert convey correspond decouple deduce define demonstrate deploy determine disrupt emit
+employ enable encompass enhance ensure establish evaluate evolve examine execute exhibit facilitate fluctuate generate
+govern identify illustrate implement imply incorporate incur induce infer inform ingest inhibit initiate insert inspect
+instantiate integrate interfere interpret invoke involve justify maintain minimize mitigate modify mutate necessitate
+notify observe obtain operate optimize originate outperform overcome participate perform persist possess preserve
+proceed provide quantify realize recognize reject represent reproduce reside resolve restrict retrieve satisfy simplify
+simulate specify stabilize stimulate suffer surpass sustain synthesize tend translate transmit undergo unify utilize
+validate verify visualize
+"""
+
+
+def _forms(verb: str) -> set[str]:
+    """Base and third person, British spelling too; "-ing" begins terms of its own ("integrating sphere").
+
+    >>> sorted(_forms("realize"))
+    ['realise', 'realises', 'realize', 'realizes']
+    """
+    third = (
+        verb[:-1] + "ies"
+        if verb.endswith("y")
+        else verb + ("es" if verb.endswith(("s", "x", "z", "ch", "sh")) else "s")
+    )
+    return {verb, third} | {form.replace("ize", "ise") for form in (verb, third)}
+
+
+VERBS = frozenset(form for verb in _VERB_WORDS.split() for form in _forms(verb))
+"""Verbs that papers put beside their terms ("the package provides") and that are hardly ever part of one."""
 
 VERBISH = re.compile(r"(?:[a-z]{2,}ly|[a-z]{3,}ed|[a-z]{3,}ised|[a-z]{3,}ized)$")
 """Endings of adverbs and past verbs: a phrase stops there."""

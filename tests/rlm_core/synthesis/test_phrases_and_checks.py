@@ -115,3 +115,44 @@ def test_a_long_paragraph_is_cut_where_sentences_end():
     whole = "x" * 2000  # no sentence ends: it stays whole, and cannot be evidence
     (passage,) = passages_of(Paper(id="p", paragraphs=(Paragraph(whole, 1, (0, 0, 1, 1)),)))
     assert passage.text == whole and not passage.can_be_evidence
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted", "unwanted"),
+    [
+        ("Of these, the sensor package provides a driver.", "sensor package", "provides"),
+        ("Of these, the primer set amplifies many loci.", "primer set", "amplifies"),
+        ("It builds on each other's progress in chemistry.", None, "other's"),
+        ("They say that it's reasonable and it doesn't reflect much.", None, "it's"),
+        ("We saw the background threads running at night.", "background threads", "running"),
+        ("We used deep learning for all of it.", "deep learning", None),
+        ("In 1994 the United Nations Convention was signed.", "United Nations Convention", None),
+        ("It then inhibited C. albicans biofilms at once.", "C. albicans biofilms", None),
+        ("It was all done by then. Seed oils were pressed.", "seed oils", None),
+        ("It is held by the Data Team (Wong Annie, 2022) for all.", None, "Wong Annie"),
+        ("Made after Andrew G. Barto's fundamentals book.", "Barto's fundamentals book", "barto's"),
+    ],
+)
+def test_phrases_of_real_papers_hold_no_verbs_half_names_or_citations(text, wanted, unwanted):
+    texts = [p.text for p in phrases_of(text)]
+    assert wanted is None or wanted in texts
+    assert unwanted is None or not any(unwanted in t for t in texts)
+
+
+def test_a_name_keeps_its_capital_where_a_sentence_begins_with_it():
+    sentences = [
+        "Candida isolates were kept.",
+        "They hold Candida isolates.",
+        "Rubber gaskets were kept, as rubber is.",
+    ]
+    paper = Paper(
+        id="p", title="t", pages=("x",), paragraphs=tuple(Paragraph(s, 1, (0.0, 0.0, 1.0, 1.0)) for s in sentences)
+    )
+    first, _, last = passages_of(paper)
+    assert [p.text for p in first.phrases] == ["Candida isolates"]
+    assert [p.text for p in last.phrases] == ["rubber gaskets"]
+
+
+def test_the_cells_of_a_table_are_no_prose():
+    assert not is_prose("stdsc noop gb minmax noop powertf factor norm noop minmax robust " * 4 + "pipeline.")
+    assert is_prose("The pipeline of the second block was the best that we had in all of these data sets and trials.")

@@ -39,3 +39,14 @@ def test_the_commonest_spelling_stands_for_a_phrase():
     broken, whole = about("drai nage lysimeter"), about("drainage lysimeter")
     (topic,) = topics([broken], [whole], [whole])
     assert topic.phrase.text == "drainage lysimeter" and topic.num_papers == 3
+
+
+def test_a_large_group_is_asked_without_the_papers_where_it_is_unclear():
+    lysimeter = "drainage lysimeter"
+    clear, unclear, silent = [about(lysimeter)], [about(lysimeter)] * 3, [about("nitrate leaching")]
+    (topic,) = [t for t in topics(clear, clear, clear, unclear, silent, silent) if t.phrase.text == lysimeter]
+    assert topic.left_out == {"p3"} and topic.num_papers == 3
+    # With four papers left to read there is no question: p3 must be left out, and one of the silent ones is gone.
+    assert not [t for t in topics(clear, clear, clear, unclear, silent) if t.phrase.text == lysimeter]
+    # Two papers are no reason to leave out a third.
+    assert not [t for t in topics(clear, clear, unclear, silent, silent, silent) if t.phrase.text == lysimeter]
