@@ -8,6 +8,7 @@ from typing import Any
 from prefect.artifacts import create_link_artifact, create_markdown_artifact, create_table_artifact
 
 from flows.environment import MLFLOW_PORT, ROOT
+from rlm_core.evaluation.table import number
 from rlm_core.files import read_json
 from rlm_core.params import Params
 from tasks import tracking
@@ -68,14 +69,15 @@ def report_text(rows: list[dict[str, str]], about: str, report: Path) -> str:
 
 
 def headline(figures: dict[str, Any]) -> dict[str, str]:
-    """One arm's figures as a person reads them."""
-    low, high = figures["judge_ci95"]
+    """One arm's figures as a person reads them; `-` for what there is not, as in an arm that no judge could score."""
+    interval = figures["judge_ci95"]
     return {
-        "judge": f"{figures['judge_mean']:.3f} [{low:.3f}, {high:.3f}]",
-        "F1": f"{figures['f1_mean']:.3f}",
-        "format": f"{figures['format_success']:.2f}",
-        "tokens": f"{figures['tokens_mean']:.0f}",
-        "seconds": f"{figures['seconds_mean']:.1f}",
+        "judge": number(figures["judge_mean"])
+        + (f" [{number(interval[0])}, {number(interval[1])}]" if interval else ""),
+        "F1": number(figures["f1_mean"]),
+        "format": number(figures["format_success"], 2),
+        "tokens": number(figures["tokens_mean"], 0),
+        "seconds": number(figures["seconds_mean"], 1),
         "n": str(figures["n"]),
     }
 

@@ -16,9 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from rlm_core.params import Params, ParamsError, load_params
+from rlm_core.printable import printable
 from rlm_core.processes import die_with_parent
 from tasks import tracking
 from tasks.device import hold_devices
+from tasks.faults import fault_of
 
 log = logging.getLogger("rlm.stage")
 
@@ -56,10 +58,12 @@ class Stage:
 def stage_main(name: str, run: Callable[[Stage], None]) -> None:
     """Entry point of `python -m tasks.NAME`. Waits for the device first if the stage fills one.
 
-    Exit 0; 2 with one clear message for a person's mistake; 75 with one where another try may do (`outside_reason`);
-    else a traceback.
+    Exit 0; 2 with one clear message for what a person can mend; 75 with one where another try may do (`outside_reason`);
+    130 when interrupted; else a traceback.
     """
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname).1s %(message)s", datefmt="%H:%M:%S")
+    handler = logging.StreamHandler()
+    handler.setFormatter(_Shown("%(asctime)s %(levelname).1s %(message)s", datefmt="%H:%M:%S"))
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
     die_with_parent()  # DVC's death is the stage's: a killed flow leaves no orphan that holds a GPU
     for noisy in ("httpx", "httpcore", "alembic", "urllib3", "pdfminer", "RapidOCR"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
@@ -69,6 +73,21 @@ def stage_main(name: str, run: Callable[[Stage], None]) -> None:
     except (ParamsError, StageError) as error:
         log.error("%s: %s", name, error)
         raise SystemExit(TEMPORARY if outside_reason(error) else 2) from None
+    except KeyboardInterrupt:
+        log.error("%s: interrupted; what is finished is kept: run again to go on", name)
+        raise SystemExit(130) from None
+    except Exception as error:
+        if (fault := fault_of(error)) is None:
+            raise
+        log.error("%s: %s", name, fault)
+        raise SystemExit(2) from None
+
+
+class _Shown(logging.Formatter):
+    """Names and texts of documents in a line are shown, never obeyed by the terminal."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return printable(super().format(record))
 
 
 class StageError(RuntimeError):

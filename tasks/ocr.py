@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from rlm_core.fanout import ClusterError, spread
-from rlm_core.files import content_key, read_json, read_jsonl, write_json
+from rlm_core.files import content_key, read_json, read_jsonl, read_kept, write_json
 from rlm_core.papers.engines import EngineError, OcrEngine, make_engine, surya_address
 from rlm_core.papers.folders import publishing
 from rlm_core.papers.ocr import PageJob, page_from_row, paper_of, pdf_outline, read_job
@@ -25,6 +25,8 @@ log = logging.getLogger("rlm.stage")
 PAPERS = Path("data/papers")
 OUT = Path("data/ocr")
 REPORT = Path("reports/ocr.json")
+CPU_SECONDS = 600
+"""Processor time for one page, where 3 to 10 are usual."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +57,7 @@ def run(stage: Stage) -> None:
                 log.warning("ocr: %s", problem)
     start = time.monotonic()
     results = {job: result for document in documents for job, result in document.pages}
-    todo = [job for job, result in results.items() if not result.exists()]
+    todo = [job for job, result in results.items() if read_kept(result, page_from_row) is None]
     with Progress("ocr", total=len(results), unit="pages", done=len(results) - len(todo)) as progress:
         for job, outcome in _outcomes(todo, stage):
             if isinstance(outcome, EngineError):
@@ -89,6 +91,7 @@ def _outcomes(todo: list[PageJob], stage: Stage) -> Iterator[tuple[PageJob, Any]
             file_of=lambda job: job.pdf,
             executor=params.executor,
             workers=worker_count(params.workers),
+            cpu_seconds=CPU_SECONDS,
             address=params.ray_address,
         )
     except ClusterError as error:

@@ -106,22 +106,20 @@ def _row(source: Source, stage: Stage, folder: Path) -> dict[str, Any]:
         "file": f"{source.id}.pdf",
         "title": source.title,
         "licence": source.licence,
-        "source": source.location,
+        "source": sources.shown(source.location),
     }
     try:
         path = _local(source, stage)
     except SourceError as error:
         return row | {"problem": "download", "remedy": str(error)}
-    except OSError as error:
-        return row | {"problem": "unreadable", "remedy": f"make the file readable ({error.strerror or error})"}
-    problem: PdfProblem | None = sources.check(path)
-    if problem is not None:
-        return row | {"problem": problem.kind, "remedy": problem.remedy}
     try:
+        problem: PdfProblem | None = sources.check(path)
+        if problem is not None:
+            return row | {"problem": problem.kind, "remedy": problem.remedy}
         shutil.copyfile(path, folder / row["file"])
-    except PermissionError as error:
+        return row | {"sha256": source.sha256 or sha256_file(folder / row["file"])}
+    except (PermissionError, FileNotFoundError) as error:  # a full disk is no fault of this file
         return row | {"problem": "unreadable", "remedy": f"make the file readable ({error.strerror})"}
-    return row | {"sha256": source.sha256 or sha256_file(path)}
 
 
 def _local(source: Source, stage: Stage) -> Path:

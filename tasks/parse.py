@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from rlm_core.fanout import WorkerDied, map_processes
-from rlm_core.files import content_key, read_json, read_jsonl, write_json
+from rlm_core.files import content_key, read_json, read_jsonl, read_kept, write_json
 from rlm_core.papers.engines import UnreadablePage
 from rlm_core.papers.folders import publishing
 from rlm_core.papers.parsing import LAYOUT_VERSION, parse_pdf
 from rlm_core.papers.problems import REMEDIES, PdfProblem
-from rlm_core.papers.records import Mode
+from rlm_core.papers.records import Mode, Paper
 from rlm_core.papers.textlayer import pdfplumber_version
 from rlm_core.papers.texts import as_view, is_text, read_text_paper
 from rlm_core.progress import Progress
@@ -25,6 +25,8 @@ log = logging.getLogger("rlm.stage")
 PAPERS = Path("data/papers")
 OUT = Path("data/parsed")
 REPORT = Path("reports/papers.json")
+CPU_SECONDS = 900
+"""Processor time for one PDF; at 0.1 s a page some 9,000 pages. What takes longer was made to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +43,11 @@ def run(stage: Stage) -> None:
     start = time.monotonic()
     usable = [row for row in manifest if "problem" not in row]
     jobs = [Job(row["id"], PAPERS / row["file"], _cached(stage, row)) for row in usable if not is_text(row)]
-    todo = [job for job in jobs if not job.result.exists()]
+    todo = [job for job in jobs if read_kept(job.result, Paper.from_dict) is None]
     problems: dict[str, tuple[str, str, str]] = {}  # id -> kind, detail, remedy
     with Progress("parse", total=len(jobs), unit="papers", done=len(jobs) - len(todo)) as progress:
-        for job, outcome in map_processes(parse_job, todo, workers=worker_count(stage.params.parse.workers)):
+        workers = worker_count(stage.params.parse.workers)
+        for job, outcome in map_processes(parse_job, todo, workers=workers, cpu_seconds=CPU_SECONDS):
             if isinstance(outcome, Exception):
                 problems[job.id] = explain(outcome)
                 log.warning("parse: %s skipped: %s", job.pdf, outcome)

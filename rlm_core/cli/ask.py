@@ -13,7 +13,7 @@ from rich.panel import Panel
 
 from rlm_core.cli.console import SafeConsole
 from rlm_core.cli.models import choose_model, open_policy
-from rlm_core.files import content_key, read_json, sha256_file, write_json
+from rlm_core.files import content_key, read_kept, sha256_file, write_json
 from rlm_core.params import Params, ParamsError, load_params
 from rlm_core.policies import PolicyError
 from rlm_core.progress import Progress
@@ -70,19 +70,22 @@ def ask(
 def read_papers(path: Path) -> dict[str, Paper]:
     """Read the PDFs of a folder, or one PDF, column by column; kept by content. Broken ones are named and left out."""
     from rlm_core.papers import Paper, PdfProblem, parse_pdf
+    from rlm_core.papers.problems import check_file
+    from rlm_core.papers.sources import pdf_files, unique_ids
 
     if not path.exists():
         raise ValueError(f"{path}: no such folder or PDF")
-    files = sorted(path.rglob("*.pdf")) if path.is_dir() else [path]
+    files = pdf_files(path) if path.is_dir() else [path]
     if not files:
         raise ValueError(f"{path}: no PDFs in this folder; name the folder that holds your papers")
     library: dict[str, Paper] = {}
     with Progress("parse", total=len(files), unit="papers") as progress:
-        for file in files:
-            kept = CACHE / f"{content_key(sha256_file(file), file.stem)}.json"
+        for id, file in zip(unique_ids(file.stem for file in files), files, strict=True):
             try:
-                paper = Paper.from_dict(read_json(kept)) if kept.exists() else parse_pdf(file, mode="columns")
-            except PdfProblem as problem:
+                check_file(file)
+                kept = CACHE / f"{content_key(sha256_file(file), id)}.json"
+                paper = read_kept(kept, Paper.from_dict) or parse_pdf(file, mode="columns", id=id)
+            except (PdfProblem, PermissionError) as problem:
                 console.print(f"[yellow]left out: {escape(str(problem))}[/]")
             else:
                 if not kept.exists():

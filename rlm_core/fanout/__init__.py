@@ -25,14 +25,16 @@ def spread(
     file_of: Callable[[Item], Path],
     executor: ExecutorName = "local",
     workers: int = 1,
+    cpu_seconds: int | None = None,
     address: str | None = None,
 ) -> Iterator[tuple[Item, Any]]:
     """Call `function(item, file)` on every item somewhere; yield (item, result or exception) as they finish.
 
     `file` holds the bytes of `file_of(item)`: the file itself, or a copy of it on another machine. An exception belongs to
-    its item; an item whose process keeps dying gets `WorkerDied`. `local`: `workers` processes of this machine. `ray`: all
-    processors of the cluster at `address` (host:port, ray://host:port; None for the one that RAY_ADDRESS names or that
-    runs on this machine). The function, items and results travel pickled; the code of `rlm_core` goes along.
+    its item; an item whose process keeps dying gets `WorkerDied`. `local`: `workers` processes of this machine,
+    within the bounds that `map_processes` tells. `ray`: all processors of the cluster at `address` (host:port,
+    ray://host:port; None for the one that RAY_ADDRESS names or that runs on this machine), bounded by the cluster's own
+    rules. The function, items and results travel pickled; the code of `rlm_core` goes along.
     """
     if executor == "ray":
         from rlm_core.fanout.cluster import map_cluster
@@ -40,7 +42,7 @@ def spread(
         yield from map_cluster(function, items, file_of=file_of, address=address)
         return
     calls = {(item, file_of(item)): item for item in items}
-    for call, outcome in map_processes(_Call(function), calls, workers=workers):
+    for call, outcome in map_processes(_Call(function), calls, workers=workers, cpu_seconds=cpu_seconds):
         yield calls[call], outcome
 
 

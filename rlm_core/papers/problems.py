@@ -53,7 +53,8 @@ class PdfProblem(ValueError):
 def check_file(path: Path) -> None:
     """Raise `PdfProblem` for what the bytes alone show: absent, empty, not a PDF, cut off."""
     if not path.is_file():
-        raise PdfProblem("missing", path)
+        detail = "not a regular file" if path.exists() else "a link to nothing" if path.is_symlink() else ""
+        raise PdfProblem("missing", path, detail)
     size = path.stat().st_size
     if size == 0:
         raise PdfProblem("empty", path)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import json
 import logging
+import os
 import re
 import time
 from collections.abc import Callable, Iterable
@@ -34,9 +36,14 @@ class SourceError(ValueError):
     """A folder or manifest that cannot be used, or a download that failed for good; the message says what to do."""
 
 
+MAX_ID = 120
+"""Characters of an id, so that names made from it fit into the 255 bytes of a file's."""
+
+
 def make_id(name: str) -> str:
-    """A name made fit for an id and a file name: letters, digits, dots, dashes and underscores."""
-    return re.sub(r"[^\w.-]+", "-", name, flags=re.ASCII).strip("-.") or "paper"
+    """A name made fit for an id and a file name: letters, digits, dots, dashes and underscores, at most `MAX_ID`."""
+    id = re.sub(r"[^\w.-]+", "-", name, flags=re.ASCII).strip("-.") or "paper"
+    return id if len(id) <= MAX_ID else f"{id[: MAX_ID - 9]}-{hashlib.sha256(id.encode()).hexdigest()[:8]}"
 
 
 def unique_ids(names: Iterable[str]) -> list[str]:
@@ -54,13 +61,35 @@ def unique_ids(names: Iterable[str]) -> list[str]:
 
 
 def from_directory(folder: Path) -> list[Source]:
-    """All *.pdf files below `folder`, in the order of their paths; ids come from the file names."""
+    """All that `pdf_files` finds; ids come from the file names."""
     if not folder.is_dir():
         raise SourceError(f"papers.directory: {folder} is not a folder; name the folder with your PDFs")
-    files = sorted(p for p in folder.rglob("*") if p.suffix.lower() == ".pdf" and p.is_file())
+    files = pdf_files(folder)
     if not files:
         raise SourceError(f"papers.directory: no *.pdf file below {folder}; put PDFs there or name another folder")
     return [Source(id, str(path)) for id, path in zip(unique_ids(f.stem for f in files), files, strict=True)]
+
+
+def pdf_files(folder: Path) -> list[Path]:
+    """All *.pdf below `folder` but folders so named, sorted; links to folders are not followed.
+
+    Links to nothing, pipes and the like are among them, so that each is told. A folder that cannot be read is logged.
+    """
+
+    def tell(error: OSError) -> None:
+        log.warning("%s is not looked into: %s; make the folder readable", error.filename, error.strerror)
+
+    return sorted(
+        Path(parent, name)
+        for parent, _, names in os.walk(folder, onerror=tell)
+        for name in names
+        if name.lower().endswith(".pdf")
+    )
+
+
+def shown(path: str) -> str:
+    """A path as text that can be written: bytes of a file name that are no UTF-8 become U+FFFD."""
+    return os.fsencode(path).decode("utf-8", "replace")
 
 
 def from_manifest(path: Path) -> list[Source]:
@@ -81,10 +110,8 @@ def from_manifest(path: Path) -> list[Source]:
             raise SourceError(
                 f"papers.manifest: {path}:{number}: sha256 {row['sha256']!r} is not 64 hexadecimal digits"
             )
-        if not re.match(r"https?://", str(row["url"])):
-            raise SourceError(
-                f"papers.manifest: {path}:{number}: url {row['url']!r} does not start with http:// or https://"
-            )
+        if fault := _url_fault(str(row["url"]).strip()):
+            raise SourceError(f"papers.manifest: {path}:{number}: url {row['url']!r} {fault}")
         names.append(str(row.get("id") or Path(str(row["url"]).split("?")[0]).stem))
     ids = unique_ids(names)
     return [
@@ -99,21 +126,41 @@ def from_manifest(path: Path) -> list[Source]:
     ]
 
 
+def _url_fault(url: str) -> str:
+    import httpx
+
+    if not re.match(r"https?://", url):
+        return "does not start with http:// or https://"
+    try:
+        address = httpx.URL(url)
+    except httpx.InvalidURL as error:
+        return f"is no address ({error})"
+    if (address.port or 0) > 65535:
+        return f"is no address (there is no port {address.port})"
+    return "" if address.host else "names no host"
+
+
 def _rows(path: Path) -> Iterable[tuple[int, dict[str, Any]]]:
-    text = path.read_text(encoding="utf-8-sig")
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise SourceError(f"papers.manifest: {path} is not text in UTF-8 ({error}); save it as UTF-8") from error
     if path.suffix.lower() == ".jsonl":
-        for number, line in enumerate(text.splitlines(), 1):
+        for number, line in enumerate(text.split("\n"), 1):
             if line.strip():
                 try:
                     row = json.loads(line)
-                except json.JSONDecodeError as error:
+                except (ValueError, RecursionError) as error:
                     raise SourceError(f"papers.manifest: {path}:{number}: not JSON ({error})") from error
                 if not isinstance(row, dict):
                     raise SourceError(f"papers.manifest: {path}:{number}: expected an object with url and sha256")
                 yield number, row
     elif path.suffix.lower() == ".tsv":
-        reader = csv.DictReader(text.splitlines(), delimiter="\t")
-        yield from ((number, dict(row)) for number, row in enumerate(reader, 2))
+        reader = csv.DictReader(text.splitlines(), delimiter="\t", restkey="rest")
+        try:
+            yield from ((number, dict(row)) for number, row in enumerate(reader, 2))
+        except csv.Error as error:
+            raise SourceError(f"papers.manifest: {path}:{reader.line_num}: not a table ({error})") from error
     else:
         raise SourceError(f"papers.manifest: {path} is neither .jsonl nor .tsv")
 

@@ -78,6 +78,8 @@ def read_pages(pdf: Any, path: Path, *, boxes: bool = True) -> Iterator[PageText
             yield PageText(plain, _boxes(page) if boxes else empty, _is_scanned(page))
         except PdfProblem:
             raise
+        except MemoryError:
+            raise PdfProblem("too-large", path, f"page {page.page_number} does not fit into memory") from None
         except Exception as error:
             raise PdfProblem("broken", path, f"page {page.page_number}: {_brief(error)}") from error
         finally:

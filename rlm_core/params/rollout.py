@@ -14,7 +14,7 @@ class ReplParams(Section):
     """`auto` refuses to run without a working sandbox; `none` runs model-written code unprotected, with a warning each run."""
     wall_seconds: float = Field(20.0, gt=0)
     """A code block's time; waits for sub-calls do not count."""
-    memory_mb: int = Field(512, ge=64)
+    memory_mb: int = Field(512, ge=64, le=2**20)
     """Address space of a worker, MiB."""
     output_chars: int = Field(2000, ge=0)
     """Output shown to the model a block; longer output keeps its head and tail."""

@@ -24,7 +24,7 @@ from rlm_core.params.teach import TeachParams
 class Params(Section):
     """All of `params.yaml`."""
 
-    seed: int = Field(42, ge=0)
+    seed: int = Field(42, ge=0, lt=2**32)
     papers: PapersParams = PapersParams()
     parse: ParseParams = ParseParams()
     ocr: OcrParams = OcrParams()

@@ -11,6 +11,8 @@ Temperature = Annotated[float, Field(ge=0)]
 
 
 class Section(BaseModel):
-    """Base of all sections: unknown keys are errors, values are frozen."""
+    """Base of all sections: unknown keys are errors, numbers are finite, values are frozen."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, protected_namespaces=())
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True, protected_namespaces=()
+    )

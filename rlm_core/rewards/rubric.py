@@ -16,7 +16,7 @@ from typing import Any
 
 import httpx
 
-from rlm_core.files import content_key, read_json, write_json
+from rlm_core.files import content_key, read_kept, write_json
 from rlm_core.params import EndpointParams
 from rlm_core.records import Judgement
 from rlm_core.rewards.answers import answer_passages, read_within
@@ -170,8 +170,8 @@ class RubricJudge:
         endpoint = self._chat.endpoint
         key = content_key(endpoint.base_url, endpoint.model, *self._rubric, question, passages, unread, gold)
         path = self._cache / key[:2] / f"{key}.json" if self._cache else None
-        if path and path.exists():
-            return read_verdict(read_json(path), self._criteria)
+        if path and (kept := read_kept(path, lambda row: read_verdict(row, self._criteria))) is not None:
+            return kept
         messages = rubric_messages(question, passages, unread, gold, self._criteria)
         try:
             verdict = await self._chat.ask(

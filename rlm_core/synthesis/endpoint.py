@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 import httpx
 
-from rlm_core.files import content_key, read_json, write_json
+from rlm_core.files import content_key, read_kept, write_json
 from rlm_core.params import EndpointParams
 from rlm_core.records import Kind
 from rlm_core.synthesis import endpoint_prompts as prompts
@@ -169,9 +169,9 @@ class EndpointWriter:
     ) -> T:
         """A reply from an earlier run, or a new one, kept as the model gave it."""
         path = self._kept(messages)
-        if path and path.exists():
+        if path and (kept := read_kept(path, lambda reply: (parse(reply),))) is not None:
             self._reused += 1
-            return parse(read_json(path))
+            return kept[0]
 
         def checked(reply: dict[str, Any]) -> dict[str, Any]:
             parse(reply)

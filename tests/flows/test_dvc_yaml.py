@@ -15,7 +15,7 @@ from rlm_core.params import Params
 ROOT = Path(__file__).resolve().parents[2]
 STAGES = yaml.safe_load((ROOT / "dvc.yaml").read_text())["stages"]
 PLUMBING = {
-    "tasks/common.py", "tasks/curves.py", "tasks/device.py", "tasks/__init__.py",
+    "tasks/common.py", "tasks/curves.py", "tasks/device.py", "tasks/faults.py", "tasks/__init__.py", "rlm_core/printable.py",
     "tasks/tracking.py", "tasks/traces.py", "tasks/outbox.py", "tasks/store.py", "tasks/registry.py", "tasks/system_metrics.py",
     "rlm_core/__init__.py", "rlm_core/params/__init__.py", "rlm_core/files.py", "rlm_core/progress.py", "rlm_core/processes.py",
     "rlm_core/policies/pace.py",

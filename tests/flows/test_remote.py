@@ -8,6 +8,7 @@ import pytest
 from prefect.states import Failed
 
 from flows import remote
+from flows.artifacts import headline
 from flows.dvc import StageFailed, lock_hash, stages_of_pool
 from flows.remote import Caller, outputs_read_by, refuse_other_code, shares_folder
 from flows.stages import is_passing
@@ -100,3 +101,9 @@ def test_a_row_of_a_sweep_says_what_differs_and_why_there_are_no_figures(tmp_pat
     write_json(tmp_path / "reports" / "evaluation.json", {"arms": {"grpo": figures}})
     row = row_of(one, "finished", "http://x", tmp_path)
     assert (row["judge"], row["F1"], row["MLflow"]) == ("0.500 [0.400, 0.600]", "0.250", "[run](http://x)")
+
+
+def test_an_arm_that_no_judge_could_score_has_a_row_too() -> None:
+    names = ("judge_mean", "judge_ci95", "f1_mean", "format_success", "tokens_mean", "seconds_mean")
+    row = headline(dict.fromkeys(names) | {"n": 0, "f1_mean": 0.25})
+    assert row == {"judge": "-", "F1": "0.250", "format": "-", "tokens": "-", "seconds": "-", "n": "0"}

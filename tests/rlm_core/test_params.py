@@ -95,6 +95,50 @@ def test_a_missing_or_broken_file_is_told(tmp_path: Path) -> None:
         load_params(tmp_path / "list.yaml")
 
 
+BAD_FILES = {
+    "no UTF-8": (b"seed: 1 # \xff\n", "not text in UTF-8"),
+    "UTF-16": ("seed: 1\n".encode("utf-16"), "save it as UTF-8"),
+    "a key twice": (b"seed: 1\ngrpo: {}\nseed: 2\n", "the key 'seed' stands twice, in lines 1 and 3: keep one"),
+    "a key twice inside": (b"grpo: {steps: 1, steps: 2}\n", "the key 'steps' stands twice"),
+    "a list": (b"- seed\n", "expected sections like 'papers:', got list"),
+    "a section as a list": (b"grpo: [1]\n", "grpo: Input should be a valid dictionary"),
+    "infinite": (b"sft: {lr: .inf}\n", "sft.lr: Input should be a finite number"),
+    "not a number": (b"repl: {wall_seconds: .nan}\n", "repl.wall_seconds: Input should be a finite number"),
+    "huge seed": (b"seed: 99999999999999999999\n", "seed: Input should be less than 4294967296"),
+    "huge memory": (b"repl: {memory_mb: 99999999999999999999}\n", "repl.memory_mb: Input should be less than"),
+    "thousands of digits": (b"seed: " + b"9" * 6000 + b"\n", "Exceeds the limit"),
+    "nested without end": (b"seed: " + b"[" * 3000 + b"]" * 3000, "nested without end"),
+    "holds itself": (b"grpo: &a\n  steps: *a\n", "grpo.steps: Input should be a valid integer"),
+    "code": (b"seed: !!python/object/apply:os.getpid []\n", "could not determine a constructor"),
+    "escapes": (b'"\\e[31mred": 1\n', "\u241b[31mred: unknown key"),
+}
+
+
+@pytest.mark.parametrize("kind", BAD_FILES)
+def test_whatever_a_params_file_holds_its_name_and_fault_are_told(kind: str, tmp_path: Path) -> None:
+    data, told = BAD_FILES[kind]
+    path = tmp_path / "params.yaml"
+    path.write_bytes(data)
+    with pytest.raises(ParamsError) as error:
+        load_params(path)
+    assert str(path) in str(error.value)
+    assert told in str(error.value)
+
+
+def test_what_grew_by_anchors_is_told_in_short(tmp_path: Path) -> None:
+    path = tmp_path / "params.yaml"
+    layers = ["a: &a [1]", *(f"{n}: &{n} [{', '.join([f'*{m}'] * 30)}]" for m, n in ("ab", "bc", "cd", "de"))]
+    path.write_text("\n".join([*layers, "seed: *e"]))
+    with pytest.raises(ParamsError, match="seed: Input should be a valid integer") as error:
+        load_params(path)
+    assert len(str(error.value)) < 4000
+
+
+def test_a_folder_in_place_of_params_is_told(tmp_path: Path) -> None:
+    with pytest.raises(ParamsError, match="cannot be read"):
+        load_params(tmp_path)
+
+
 def test_every_field_says_what_it_does() -> None:
     """The forms of the UI and `params describe` show these texts."""
     silent = [

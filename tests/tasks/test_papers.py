@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import http.server
+import os
+import shutil
 import sys
 import threading
 from functools import partial
@@ -19,6 +22,7 @@ from rlm_core.files import read_jsonl, write_jsonl
 from rlm_core.params import validate_params
 from tasks import papers
 from tasks.common import StageError
+from tasks.faults import fault_of
 
 
 @pytest.fixture(autouse=True)
@@ -114,3 +118,36 @@ def test_no_usable_pdf_stops_the_stage_and_keeps_what_was_there(workspace):
         run(source="directory", directory=str(folder))
     assert [p.name for p in Path("data/papers").iterdir()] == ["before.pdf"]
     assert [p.name for p in Path("data").iterdir()] == ["papers"]
+
+
+def test_a_name_that_is_no_utf8_can_be_told(workspace):
+    (workspace / "mine").mkdir()
+    Path(os.fsdecode(os.fsencode(workspace) + b"/mine/a\xff.pdf")).write_bytes(pdfs.make_pdf(pdfs.article(1)))
+    (row,) = run(source="directory", directory=str(workspace / "mine"))
+    assert row["source"].endswith("a\ufffd.pdf")
+
+
+def test_a_full_disk_is_no_fault_of_a_paper(workspace, monkeypatch):
+    """It stops the stage, which tells where; a paper that vanished or may not be read is left out."""
+    (workspace / "mine").mkdir()
+    for n in (1, 2):
+        (workspace / "mine" / f"{n}.pdf").write_bytes(pdfs.make_pdf(pdfs.article(n)))
+    copy = shutil.copyfile
+
+    def refuse(number: int, only: str):
+        def copyfile(source, target):
+            if Path(source).name == only or not only:
+                raise OSError(number, os.strerror(number), str(target))
+            return copy(source, target)
+
+        return copyfile
+
+    for number in (errno.EACCES, errno.ENOENT):
+        monkeypatch.setattr(shutil, "copyfile", refuse(number, "1.pdf"))
+        rows = run(source="directory", directory=str(workspace / "mine"))
+        assert [row.get("problem") for row in rows] == ["unreadable", None]
+    monkeypatch.setattr(shutil, "copyfile", refuse(errno.ENOSPC, ""))
+    with pytest.raises(OSError, match="No space left") as error:
+        run(source="directory", directory=str(workspace / "mine"))
+    assert "make room, then run again" in (fault_of(error.value) or "")
+    assert len(list(read_jsonl(Path("data/papers/manifest.jsonl")))) == 2  # of the run before

@@ -80,12 +80,28 @@ def test_a_second_run_reads_nothing_again(monkeypatch):
     put({f"p{n}": pdfs.make_pdf(pdfs.article(n)) for n in range(3)})
     run()
     first = {path.name: path.read_bytes() for path in Path("data/parsed").iterdir()}
-    monkeypatch.setattr(parse, "map_processes", lambda function, items, workers: iter([]) if not items else 1 / 0)
+    monkeypatch.setattr(parse, "map_processes", lambda function, items, **_: iter([]) if not items else 1 / 0)
     report = Path("reports/papers.json").read_bytes()
     metrics = run()
     assert metrics["pages_per_second"] == 0
     assert {path.name: path.read_bytes() for path in Path("data/parsed").iterdir()} == first
     assert Path("reports/papers.json").read_bytes() == report
+
+
+def test_damaged_caches_are_read_anew_and_cost_no_other(caplog):
+    put({f"p{n}": pdfs.make_pdf(pdfs.article(n)) for n in range(4)})
+    run()
+    first = {path.name: path.read_bytes() for path in Path("data/parsed").iterdir()}
+    kept = sorted(Path(".cache/parse").glob("*.json"))
+    for path, damage in zip(kept, (b"", path_half(kept[1]), b'{"id": "p", "pages": 3}'), strict=False):
+        path.write_bytes(damage)
+    run()
+    assert {path.name: path.read_bytes() for path in Path("data/parsed").iterdir()} == first
+    assert caplog.text.count("is damaged and is made again") == 3
+
+
+def path_half(path: Path) -> bytes:
+    return path.read_bytes()[: path.stat().st_size // 2]
 
 
 def test_nothing_readable_stops_the_stage():

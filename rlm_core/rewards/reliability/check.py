@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from rlm_core.files import content_key, read_json, write_json
+from rlm_core.files import content_key, read_kept, write_json
 from rlm_core.params import JudgeParams
 from rlm_core.progress import Progress
 from rlm_core.records import Query
@@ -59,8 +59,8 @@ def check_params(
     judge = make_judge(params)
     key = content_key(VERSION, identity(judge), make_cases_key(queries, count, seed), repeats)
     path = folder / f"{key}.json" if folder else None
-    if path and path.exists():
-        return dict(read_json(path))
+    if path and (kept := read_kept(path, dict)) is not None:
+        return kept
 
     async def checked() -> dict[str, Any]:
         try:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 import yaml
 from typer.testing import CliRunner
 
+from rlm_core.cli import ask
 from rlm_core.cli.ask import read_papers
 from rlm_core.cli.main import app
 from rlm_core.papers.sample import library_content, write_sample_library
@@ -85,6 +87,22 @@ def test_mistakes_are_told(arguments: list[str], told: str) -> None:
     assert result.exit_code == 2
     assert told in result.output
     assert "Traceback" not in result.output
+
+
+def test_odd_files_of_a_folder_cost_no_paper_and_never_hang(pdfs: Path, tmp_path: Path, monkeypatch) -> None:
+    """Two papers of one name, a folder named as a PDF, a pipe, a link to nothing, a damaged kept reading."""
+    monkeypatch.setattr(ask, "CACHE", tmp_path / "cache")
+    first, second = sorted(pdfs.glob("*.pdf"))[:2]
+    for place, source in (("a", first), ("folder.pdf", second)):
+        (tmp_path / "lib" / place).mkdir(parents=True)
+        (tmp_path / "lib" / place / "same.PDF").write_bytes(source.read_bytes())
+    os.mkfifo(tmp_path / "lib" / "pipe.pdf")
+    (tmp_path / "lib" / "gone.pdf").symlink_to("nowhere")
+    library = read_papers(tmp_path / "lib")
+    assert list(library) == ["same", "same-2"]
+    for kept in (tmp_path / "cache").iterdir():
+        kept.write_bytes(kept.read_bytes()[:100])
+    assert read_papers(tmp_path / "lib") == library
 
 
 def test_no_model_is_told(pdfs: Path) -> None:

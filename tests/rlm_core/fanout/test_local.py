@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -46,6 +47,32 @@ def test_every_item_gets_its_result_its_error_or_its_crash(tmp_path):
         ["6", "int", "12"],
         ["7", "int", "14"],
     ]
+
+
+def exhaust(what: str) -> str:
+    if what == "memory":  # more than this process may have by its own limit; without one the size is no size
+        return str(len(bytearray(resource.getrlimit(resource.RLIMIT_DATA)[0])))
+    if what == "time":
+        while True:
+            pass
+    return what
+
+
+@pytest.mark.slow
+def test_an_item_made_to_exhaust_the_machine_costs_itself_alone(tmp_path):
+    code = (
+        f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
+        "import test_local\nfrom rlm_core.fanout.local import map_processes\n"
+        "if __name__ == '__main__':\n"
+        "    items = ['memory', 'time', 'a', 'b']\n"
+        "    for item, out in map_processes(test_local.exhaust, items, workers=2, cpu_seconds=1):\n"
+        "        print(item, out if isinstance(out, str) else type(out).__name__)\n"
+    )
+    script = tmp_path / "run.py"
+    script.write_text(code)
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=200, check=True)
+    rows = sorted(done.stdout.splitlines())
+    assert rows == ["a a", "b b", "memory MemoryError", "time WorkerDied"]
 
 
 def test_nothing_to_do_starts_no_process():

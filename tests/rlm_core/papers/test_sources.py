@@ -4,13 +4,25 @@ from __future__ import annotations
 
 import hashlib
 import http.server
+import os
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 
-from rlm_core.papers.sources import Source, SourceError, download, from_directory, from_manifest, unique_ids
+from rlm_core.papers.sources import (
+    MAX_ID,
+    Source,
+    SourceError,
+    check,
+    download,
+    from_directory,
+    from_manifest,
+    shown,
+    unique_ids,
+)
 
 DATA = b"%PDF-1.4 " + bytes(range(256)) * 2000 + b"\n%%EOF\n"
 SHA = hashlib.sha256(DATA).hexdigest()
@@ -144,6 +156,10 @@ def test_manifests_as_json_lines_and_as_table(tmp_path):
         ('{"url": "https://x", "sha256": "abc"}', "is not 64 hexadecimal digits"),
         ("[1]", "expected an object"),
         ("{", ":1: not JSON"),
+        (f'{{"url": "http://", "sha256": "{SHA}"}}', "names no host"),
+        (f'{{"url": "http://[::1/a.pdf", "sha256": "{SHA}"}}', "is no address"),
+        (f'{{"url": "http://x.org:99999999/a.pdf", "sha256": "{SHA}"}}', "is no address"),
+        ("[" * 100_000, ":1: not JSON"),
         ("", "lists no paper"),
     ],
 )
@@ -153,3 +169,50 @@ def test_a_faulty_manifest_names_line_and_fault(text, said, tmp_path):
     with pytest.raises(SourceError) as caught:
         from_manifest(path)
     assert said in str(caught.value)
+
+
+def test_a_manifest_of_any_bytes_is_told(tmp_path):
+    for name in ("m.jsonl", "m.tsv"):
+        path = tmp_path / name
+        for data in (b"\xff\xfe\x00", b"\x00" * 100, b"url\tsha256\n" + b"x" * 200_000 + b"\ty\n", b"url\turl\n\n"):
+            path.write_bytes(data)
+            with pytest.raises(SourceError, match=name):
+                from_manifest(path)
+
+
+def test_a_line_separator_inside_a_title_ends_no_row(tmp_path):
+    path = tmp_path / "m.jsonl"
+    path.write_text(f'{{"url": "https://x.org/a.pdf", "sha256": "{SHA}", "title": "one\u2028two"}}\n')
+    assert [source.title for source in from_manifest(path)] == ["one\u2028two"]
+
+
+def test_long_names_give_ids_that_fit_and_differ():
+    first, second = unique_ids(["n" * 250 + "a", "n" * 250 + "b"])
+    assert first != second
+    assert len(first) == len(second) == MAX_ID
+    assert unique_ids(["n" * MAX_ID]) == ["n" * MAX_ID]
+
+
+def test_whatever_is_called_pdf_is_accounted_for_and_nothing_hangs(tmp_path):
+    """Links to nothing and to themselves, a pipe, names that are no UTF-8; a folder so named is only looked into."""
+    (tmp_path / "folder.pdf").mkdir()
+    (tmp_path / "folder.pdf" / "inner.pdf").write_bytes(DATA)
+    (tmp_path / "broken.pdf").symlink_to("nowhere")
+    (tmp_path / "self.pdf").symlink_to("self.pdf")
+    (tmp_path / "up").symlink_to("..")
+    os.mkfifo(tmp_path / "pipe.pdf")
+    Path(os.fsdecode(os.fsencode(tmp_path) + b"/bad\xff.pdf")).write_bytes(DATA)
+    (tmp_path / "new\nline.pdf").write_bytes(DATA)
+    found = from_directory(tmp_path)
+    problems = {source.id: check(Path(source.location)) for source in found}
+    told = {id: problem and (problem.kind, problem.detail) for id, problem in problems.items()}
+    assert told == {
+        "bad": None,
+        "broken": ("missing", "a link to nothing"),
+        "inner": None,
+        "new-line": None,
+        "pipe": ("missing", "not a regular file"),
+        "self": ("missing", "a link to nothing"),
+    }
+    for source in found:
+        shown(source.location).encode()
