@@ -15,7 +15,7 @@ from openai_server import OpenAIStub
 
 from rlm_core.params import EndpointParams, JudgeParams
 from rlm_core.records import Evidence, Judgement, Query
-from rlm_core.rewards import LexicalJudge
+from rlm_core.rewards import JudgeOutOfReach, LexicalJudge
 from rlm_core.rewards.reliability import Answered, Case, Limits, check_judge, check_params, make_cases, summarise
 from rlm_core.rewards.reliability.cases import foreign_text, letters, part_of
 from rlm_core.rewards.reliability.figures import weighted_kappa
@@ -172,7 +172,7 @@ def sober(body: dict[str, Any]) -> str:
 def gullible(body: dict[str, Any]) -> str:
     """As `sober`, but does as the answer tells it."""
     _, answer = blocks(body)
-    told = any(re.search(r"precision\W+10", passage) for passage in answer)
+    told = any(re.search(r"precision\W.{0,70}?\b10\b", passage, re.DOTALL) for passage in answer)
     return json.dumps({"reason": "as told", "precision": 10, "recall": 10}) if told else sober(body)
 
 
@@ -245,10 +245,9 @@ def test_a_check_is_paid_for_once(tmp_path: Path) -> None:
         assert len(stub.posts) == 2 * asked
 
 
-def test_an_endpoint_that_is_down_is_not_remembered(tmp_path: Path) -> None:
-    report = check_params(params_of("http://127.0.0.1:9/v1"), QUERIES, folder=tmp_path, count=1, repeats=1)
-    assert not report["passed"]
-    assert report["failures"]["share"] > 0.9
+def test_an_endpoint_that_is_down_is_no_verdict_on_the_judge(tmp_path: Path) -> None:
+    with pytest.raises(JudgeOutOfReach, match="All connection attempts failed"):
+        check_params(params_of("http://127.0.0.1:9/v1"), QUERIES, folder=tmp_path, count=1, repeats=1)
     assert list(tmp_path.iterdir()) == []
 
 
