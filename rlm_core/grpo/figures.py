@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from rlm_core.records import ErrorClass, Judgement, Query, Rollout, Status
 from rlm_core.rewards import answer_passages, evidence_f1
+from rlm_core.rollouts import failures
 
 if TYPE_CHECKING:
     from rlm_core.grpo.batches import Batch
@@ -23,9 +24,11 @@ def rollout_figures(
 ) -> dict[str, float]:
     """`queries[i]` is the query of `rollouts[i]`. Means are over trees, except shares of turns, which are over turns.
 
-    A tree without a verdict counts in `judge_failures` and in no reward. `guards`: verdicts of a judge that the reward
-    never sees. Keys whose mean is over nothing are left out.
+    A tree in which the harness failed counts in `failed_rollouts` and in no figure of answers; one that only the judge failed
+    counts in `judge_failures` and in no reward. `guards`: verdicts of a judge that the reward never sees. Keys whose mean is
+    over nothing are left out.
     """
+    sound = [(q, r) for q, r in zip(queries, rollouts, strict=True) if not failures(r)]
     judged = [(q, r, j) for q, r, j in zip(queries, rollouts, judgements, strict=True) if j is not None]
     nodes = [node for tree in rollouts for node in tree.walk()]
     turns = [turn for node in nodes for turn in node.turns]
@@ -33,19 +36,11 @@ def rollout_figures(
         "reward_mean": _mean([j.reward for _, _, j in judged]),
         "judge_precision": _mean([j.precision for _, _, j in judged]),
         "judge_recall": _mean([j.recall for _, _, j in judged]),
-        "evidence_f1": _mean(
-            [
-                evidence_f1(answer_passages(r.answer), q.gold).f1
-                for q, r in zip(queries, rollouts, strict=True)
-                if q.gold
-            ]
-        ),
+        "evidence_f1": _mean([evidence_f1(answer_passages(r.answer), q.gold).f1 for q, r in sound if q.gold]),
         "guard_reward": _mean([g.reward for g in guards or () if g is not None]),
-        "answered_share": _mean([float(r.status is Status.ANSWERED) for r in rollouts]),
-        "failed_rollouts": float(sum(r.status is Status.FAILED for r in rollouts)),
-        "judge_failures": float(
-            sum(j is None and r.status is not Status.FAILED for r, j in zip(rollouts, judgements, strict=True))
-        ),
+        "answered_share": _mean([float(r.status is Status.ANSWERED) for _, r in sound]),
+        "failed_rollouts": float(len(rollouts) - len(sound)),
+        "judge_failures": float(len(sound) - len(judged)),
         "turns_mean": _mean([len(node.turns) for node in nodes]),
         "children_mean": _mean([sum(1 for _ in tree.walk()) - 1 for tree in rollouts]),
         "format_error_share": _mean([float(t.error in (ErrorClass.FORMAT, ErrorClass.ANSWER)) for t in turns]),

@@ -79,3 +79,16 @@ def test_what_is_not_known_is_left_out():
     figures = rollout_figures([SINGLE], [Rollout("s.0", status=Status.FAILED)], [None])
     assert figures.keys().isdisjoint({"reward_mean", "guard_reward", "reward_kind_single"})
     assert figures["failed_rollouts"] == 1 and figures["judge_failures"] == 0
+
+
+def test_a_failure_of_the_harness_is_no_answer_and_no_failure_of_the_judge():
+    """Three trees of one query: answered; a child that failed under a root that answered; only the judge failed."""
+    child = Rollout("s.1.0", depth=1, status=Status.FAILED, failure="endpoint")
+    rollouts = [
+        Rollout("s.0", turns=(turn(2),), answer=["gold text"], status=Status.ANSWERED),
+        Rollout("s.1", turns=(turn(2),), answer=["other"], status=Status.OUT_OF_TURNS, children=(child,)),
+        Rollout("s.2", turns=(turn(2),), answer=["gold text"], status=Status.ANSWERED),
+    ]
+    figures = rollout_figures([SINGLE] * 3, rollouts, [verdict(0.5), None, None])
+    assert (figures["failed_rollouts"], figures["judge_failures"]) == (1, 1)
+    assert (figures["evidence_f1"], figures["answered_share"], figures["reward_mean"]) == (1.0, 1.0, 0.5)
