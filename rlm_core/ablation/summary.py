@@ -48,7 +48,7 @@ def summarise(cells: Sequence[Cell], params: Params, *, judge: str) -> dict[str,
         "variants": rows,
         "comparisons": compared,
         "conclusions": [conclusion(row) for row in compared],
-        "limits": limits(cells, len(questions), params, judge),
+        "limits": limits(cells, len(questions), len(compared), params, judge),
     }
 
 
@@ -100,7 +100,7 @@ def conclusion(row: Mapping[str, Any]) -> str:
     )
 
 
-def limits(cells: Sequence[Cell], questions: int, params: Params, judge: str) -> list[str]:
+def limits(cells: Sequence[Cell], questions: int, comparisons: int, params: Params, judge: str) -> list[str]:
     """What the figures do not show, as far as it follows from how they were made."""
     seeds = {cell["seed"] for cell in cells}
     found = [
@@ -108,7 +108,8 @@ def limits(cells: Sequence[Cell], questions: int, params: Params, judge: str) ->
         "cell), one set of hyperparameters, tuned for none of the variants: a variant may be better with its own.",
         f"{questions} {params.ablation.kind}-paper questions. Questions about the same papers are not independent, so "
         "intervals are narrower than they should be.",
-        f"Six comparisons at 95 % each, not adjusted: expect a false one in {20 // 6} sweeps without any true difference.",
+        f"{comparisons} comparisons at 95 % each, not adjusted: without any true difference, expect {comparisons / 20:.2g} "
+        "false ones a sweep.",
     ]
     if len(seeds) < 2:
         found.append("One seed: the intervals hold for these trained models, not for the ways of training.")
