@@ -22,6 +22,11 @@ def read_contexts() -> dict[str, Paper]:
     return papers | load_library(MADE) if MADE.is_dir() else papers
 
 
+def context_files() -> list[Path]:
+    """What `read_contexts` reads, for a key."""
+    return sorted(path for folder in (PARSED, MADE) for path in folder.glob("*.json"))
+
+
 def write_contexts(papers: Mapping[str, Paper]) -> None:
     """Put `papers` in place of what an earlier run made; nothing stays for none."""
     shutil.rmtree(MADE, ignore_errors=True)

@@ -23,7 +23,7 @@ from rlm_core.policies import PolicyError
 from rlm_core.records import Query
 from rlm_core.rewards import Judge
 from tasks.common import Stage, StageError, dump, log, require, stage_main
-from tasks.contexts import read_contexts
+from tasks.contexts import context_files, read_contexts
 from tasks.curves import Curves
 from tasks.judging import judge_in_reach, open_guard_judge, open_judge
 from tasks.training import (
@@ -47,7 +47,6 @@ SFT = Path("models/sft")
 OUT = Path("models/grpo")
 TRAIN = Path("data/queries/train.jsonl")
 VAL = Path("data/queries/val.jsonl")
-PARSED = Path("data/parsed")
 REPORT = Path("reports/training.json")
 
 
@@ -64,7 +63,8 @@ def run(stage: Stage) -> None:
         draw(queries, 1, 0, stage.params.seed, multi_share=stage.params.grpo.multi_share)
     except ValueError as error:
         raise StageError(f"{TRAIN}: {error}") from error
-    key = [model_key(SFT), file_keys(TRAIN, VAL), train_params(stage, "grpo", "rollout", "repl", "judge", "model")]
+    settings = train_params(stage, "grpo", "rollout", "repl", "judge", "model")
+    key = [model_key(SFT), file_keys(TRAIN, VAL), file_keys(*context_files()), settings]
     folder = resumable_folder(stage, *key)
     with one_run(stage, folder), _told_faults(), judge_in_reach():
         stage.tracker.log_datasets("training", TRAIN)

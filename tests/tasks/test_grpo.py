@@ -172,6 +172,20 @@ def test_a_failed_stage_goes_on_and_keeps_its_mlflow_run(params: Params, sampler
             assert a[key] == b[key], key
 
 
+def test_what_was_trained_on_other_texts_is_not_taken_up(params: Params, samplers: list[ScriptedSampler],
+                                                         monkeypatch: pytest.MonkeyPatch):  # fmt: skip
+    report = grpo._report
+    monkeypatch.setattr(grpo, "_report", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt), open_stage("grpo", params) as cut:
+        grpo.run(cut)
+    paper = Paper.from_dict({"id": "p", "title": "Rain", "pages": [TEXT + " Later it was sold."]})
+    write_json(Path("data/parsed/p.json"), paper.to_dict())  # the questions are the same
+    monkeypatch.setattr(grpo, "_report", report)
+    with open_stage("grpo", params) as stage:
+        grpo.run(stage)
+    assert samplers[1].version == 2  # both steps anew; taken up, it would have been given weights once
+
+
 def points(stage: Stage, key: str) -> list[int]:
     """Steps of a curve, as MLflow has them."""
     return sorted(m.step for m in stage.tracker.client.get_metric_history(stage.tracker.run_id, key))
