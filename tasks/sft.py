@@ -6,6 +6,7 @@ A killed stage goes on after its last checkpoint, with the same data order.
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -33,6 +34,8 @@ MAX_VAL_ROWS = 24
 
 def run(stage: Stage) -> None:
     params = stage.params
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise StageError("sft trains in one process; start it plainly: python -m tasks.sft (grpo can use several)")
     train_file, val_file = (require(DATA / f"{name}.parquet", "distill") for name in ("train", "val"))
     stage.tracker.log_datasets("training", train_file)
     stage.tracker.log_datasets("validation", val_file)
@@ -127,6 +130,8 @@ def make_trainer(
         disable_tqdm=True,
         logging_nan_inf_filter=False,
     )
+    if config.n_gpu > 1:
+        config._n_gpu = 1  # the Trainer would give each of several GPUs a batch of its own
     if on_gpu:
         model = model.to("cuda")
     optimizer = MasterAdamW(model.parameters(), lr=params.lr)

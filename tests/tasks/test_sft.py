@@ -155,3 +155,10 @@ def test_faults_are_named(workspace: Path, base: Path):
         pytest.raises(StageError, match=r"train.parquet is missing; stage 'distill' makes it"),
     ):
         sft.run(stage)
+
+
+def test_several_processes_are_refused(workspace: Path, base: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with open_stage("sft", validate_params(params_of(base))) as stage, pytest.raises(StageError, match="one process"):
+        sft.run(stage)
+    assert not sft.OUT.exists()
