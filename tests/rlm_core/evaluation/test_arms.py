@@ -217,7 +217,7 @@ async def test_a_prompt_that_does_not_fit_is_cut_until_it_does():
 
 async def test_failures_of_the_endpoint_are_no_answers():
     rollout = await answer(query(), 0, Endpoint(PolicyError("refused")), CONFIG, max_model_len=2048)
-    assert (rollout.status, rollout.failure, rollout.answer) == (Status.FAILED, "refused", None)
+    assert (rollout.status, rollout.failure, rollout.answer) == (Status.FAILED, "PolicyError: refused", None)
     rollout = await answer(query(), 0, Endpoint("[]", limit=1), CONFIG, max_model_len=2048)
     assert rollout.status is Status.FAILED
 

@@ -207,7 +207,7 @@ async def test_failures_of_the_endpoint_and_of_time_are_no_answers():
             raise AssertionError
 
     rollout = await summary_agent.answer(query(), 0, Refusing("x"), CONFIG, max_model_len=1024)
-    assert (rollout.status, rollout.failure, rollout.answer) == (Status.FAILED, "refused", None)
+    assert (rollout.status, rollout.failure, rollout.answer) == (Status.FAILED, "PolicyError: refused", None)
     hasty = dataclasses.replace(CONFIG, wall_seconds=0.05)
     rollout = await summary_agent.answer(query(), 0, Slow("x"), hasty, max_model_len=1024)
     assert (rollout.status, rollout.answer) == (Status.OUT_OF_BUDGET, None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import itertools
+import errno
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -291,7 +292,7 @@ def test_every_part_of_a_paper_is_printed(library: tuple[Path, list[dict[str, An
 
 def test_nothing_is_left_behind_when_writing_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     def fail(self: Path, target: Path) -> None:
-        raise OSError("No space left on device")
+        raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(Path, "replace", fail)
     with pytest.raises(OSError, match="No space left"):
