@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import difflib
-import itertools
 import errno
+import itertools
 import re
 from dataclasses import dataclass
 from pathlib import Path
