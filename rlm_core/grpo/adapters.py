@@ -67,7 +67,15 @@ def merged_state(model: Any) -> dict[str, Tensor]:
     The sum is taken in fp32 and rounded once. Collective when the weights are sharded: every process must call it.
     """
     plain = plain_model(model)
-    state = {name: whole(tensor) for name, tensor in plain.state_dict().items()}
+    # Weights that are tied stay one tensor, gathered once: savers know them by that.
+    owners = {name: id(tensor) for name, tensor in plain.named_parameters(remove_duplicate=False)}
+    gathered: dict[int | str, Tensor] = {}
+    state = {}
+    for name, tensor in plain.state_dict().items():
+        key = owners.get(name, name)
+        if key not in gathered:
+            gathered[key] = whole(tensor)
+        state[name] = gathered[key]
     if not has_adapter(model):
         return state
     merged = {_plain_name(name): tensor for name, tensor in state.items() if ".lora_" not in name}

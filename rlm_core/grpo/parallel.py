@@ -72,12 +72,15 @@ class Team:
         if not self.shards:
             return model
         from torch.distributed.device_mesh import init_device_mesh
-        from torch.distributed.fsdp import fully_shard
+        from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
         mesh = init_device_mesh(self.device.type, (self.size,))
+        policy = MixedPrecisionPolicy(
+            reduce_dtype=torch.float32
+        )  # bf16 gradients are summed as without shards: in fp32
         for layer in plain_model(model).get_decoder().layers:
-            fully_shard(layer, mesh=mesh)
-        return fully_shard(model, mesh=mesh)
+            fully_shard(layer, mesh=mesh, mp_policy=policy)
+        return fully_shard(model, mesh=mesh, mp_policy=policy)
 
     def tell(self, order: Any = None) -> Any:
         """The leader's `order`, in every process; followers wait for it."""

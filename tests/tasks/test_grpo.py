@@ -34,6 +34,8 @@ from tasks.curves import Curves
 ROOT = Path(__file__).resolve().parents[2]
 MODELS = ROOT / ".cache" / "models"
 GOLD = "Rainfall in the southern basin doubled within eleven years."
+LOGPROB = -10.8
+"""About log(1 / words) of the untrained model, so that ratios are near 1 and no token is clipped."""
 TEXT = f"The drought emptied the reservoirs. {GOLD} Farmers planted barley."
 
 
@@ -54,7 +56,7 @@ class ScriptedSampler:
         text = f"```python\nFINAL([{answer!r}])\n```" if assistant_turns else "```python\nprint(list_papers())\n```"
         ids = self.renderer.completion_ids(text)
         prompt = self.renderer.prompt_ids(messages)
-        return Action(text, prompt, ids, (-2.0,) * len(ids), "stop", self.version, len(prompt), len(ids), 0.01)
+        return Action(text, prompt, ids, (LOGPROB,) * len(ids), "stop", self.version, len(prompt), len(ids), 0.01)
 
     async def roll_out(
         self, queries: Sequence[Query], *, samples: int, seed: int, temperature: float | None = None

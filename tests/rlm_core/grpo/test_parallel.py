@@ -78,7 +78,9 @@ def test_alone_nothing_is_joined(monkeypatch: pytest.MonkeyPatch):
 
 
 @pytest.mark.proof
-@pytest.mark.parametrize("mode", ["whole-none", "whole-tree", "whole-chain", "fsdp2-tree", "fsdp2-tree-lora"])
+@pytest.mark.parametrize("mode", [
+    "whole-none", "whole-tree", "whole-chain", "fsdp2-tree", "fsdp2-tree-lora", "fsdp2-tree-bf16", "fsdp2-tree-lora-bf16",
+])  # fmt: skip
 def test_two_processes_give_the_gradient_of_one(tmp_path: Path, mode: str):
     kind, *arguments = mode.split("-")
     program = str(Path(__file__).with_name("two_processes.py"))
@@ -87,8 +89,10 @@ def test_two_processes_give_the_gradient_of_one(tmp_path: Path, mode: str):
     assert done.returncode == 0, done.stderr[-3000:]
     result = json.loads((tmp_path / "result.json").read_text())
     assert (result["processes"], result["shards"]) == (2, kind == "fsdp2")
-    assert result["gradient"] < 1e-5 and result["resumed"] < 1e-5
-    assert result["loss"][0] == pytest.approx(result["loss"][1], rel=1e-5)
-    assert result["entropy"][0] == pytest.approx(result["entropy"][1], rel=1e-5)
+    # In bf16 what is rounded depends on which samples share a pass, and so on the number of processes.
+    close = 2e-2 if "bf16" in arguments else 1e-5
+    assert result["gradient"] < close and result["resumed"] < close
+    assert result["loss"][0] == pytest.approx(result["loss"][1], rel=close)
+    assert result["entropy"][0] == pytest.approx(result["entropy"][1], rel=close)
     assert result["samples"][0] == result["samples"][1]
     print(json.dumps(result))

@@ -1,6 +1,6 @@
 """A program for two processes: the leader compares its gradient, update and checkpoint with those of one process alone.
 
-    torchrun --nproc_per_node 2 two_processes.py FOLDER [none | chain | tree] [lora]
+    torchrun --nproc_per_node 2 two_processes.py FOLDER [none | chain | tree] [lora] [bf16]
 
 Writes FOLDER/result.json.
 """
@@ -41,11 +41,11 @@ class Watched(Learner):
         return report
 
 
-def main(folder: Path, packing: str, lora: bool) -> None:
+def main(folder: Path, packing: str, lora: bool, dtype: torch.dtype) -> None:
     torch.set_num_threads(1)
     team = Team.join()
     config = GrpoParams(packing=packing, max_tokens_per_pass=256, warmup_steps=0, lora=LoraParams() if lora else None)
-    learner = Watched(kit.build_model("llama"), config, team=team)
+    learner = Watched(kit.build_model("llama").to(dtype), config, team=team)
     if not team.leads:
         learner.follow()
         return
@@ -58,10 +58,10 @@ def main(folder: Path, packing: str, lora: bool) -> None:
     after, weights = learner.last, learner.weights()
     weights = {name: tensor.clone() for name, tensor in weights.items()}
     learner.dismiss()
-    alone = Watched(kit.build_model("llama"), config)
+    alone = Watched(kit.build_model("llama").to(dtype), config)
     report_alone = alone.update(first, 0).report
     gradient_alone = alone.last
-    taken_up = Watched(kit.build_model("llama"), config)
+    taken_up = Watched(kit.build_model("llama").to(dtype), config)
     taken_up.load(folder / "state.pt")  # what two processes saved, in one
     taken_up.update(second, 1)
     result = {
@@ -78,4 +78,9 @@ def main(folder: Path, packing: str, lora: bool) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2], "lora" in sys.argv[3:])
+    main(
+        Path(sys.argv[1]),
+        sys.argv[2],
+        "lora" in sys.argv[3:],
+        torch.bfloat16 if "bf16" in sys.argv[3:] else torch.float32,
+    )
