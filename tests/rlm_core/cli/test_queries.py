@@ -59,7 +59,12 @@ def test_show_prints_questions_and_their_place() -> None:
 
 
 def test_review_serves_until_interrupted_and_prints_the_share(project: Path) -> None:
-    command = [sys.executable, "-c", "from rlm_core.cli.main import app; app()", "queries", "review", "--count", "2"]
+    # A shell that starts the tests in the background has SIGINT ignored, and children would inherit that.
+    code = (
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "from rlm_core.cli.main import app; app()"
+    )
+    command = [sys.executable, "-c", code, "queries", "review", "--count", "2"]
     server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"})
     try:
         assert server.stdout is not None
