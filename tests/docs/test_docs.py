@@ -253,11 +253,9 @@ def test_names_of_params_are_told_from_others() -> None:
 
 @pytest.mark.parametrize("page", pages())
 def test_examples_of_params_are_valid(page: str) -> None:
-    for block in blocks(page):
-        if block.language == "yaml":
-            data = yaml.safe_load(block.text)
-            if isinstance(data, dict) and data.keys() & Params.model_fields.keys():
-                validate_params(data, source=page)
+    examples = [yaml.safe_load(block.text) for block in blocks(page) if block.language == "yaml"]
+    of_params = [data for data in examples if isinstance(data, dict) and data.keys() & Params.model_fields.keys()]
+    assert all(isinstance(validate_params(data, source=page), Params) for data in of_params)
 
 
 @pytest.mark.parametrize("page", pages())

@@ -104,7 +104,9 @@ def test_the_page_of_a_run_shows_stages_logs_and_artifacts(ui: Ui, page: browser
     page.click("Artifacts")
     page.wait_for("mlflow-run", "rollouts", "results", "report", "with the judge's feedback")
     page.picture(pictures / "prefect-artifacts.png")
-    results = ui.api.artifacts(run["id"])["results"]
+    artifacts = ui.api.artifacts(run["id"])
+    assert {"mlflow-run", "results", "report"} <= artifacts.keys()
+    results = artifacts["results"]
     page.open(f"{ui.site}/artifacts/artifact/{results['id']}")
     page.wait_for("Judge: toy, n = 4", "0.500 [0.400, 0.600]")
 
